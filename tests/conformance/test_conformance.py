@@ -200,9 +200,10 @@ def test_corner_cases(case):
 def test_seeds_never_give_duplicate_noise(case):
     """Neither two draws of one seed, nor neighbouring tables under the same seed."""
     rows = np.vstack([table(6, 4)] * 50)  # enough of them to stand out from the noise
-    neighbour = rows.copy()
-    neighbour[0] = 0.0
+    replaced = rows.copy()
+    replaced[0] = 0.0
     for adjacency in case.adjacencies:
+        neighbour = rows[1:] if adjacency is ADD else replaced
         source = SimulationSource(3)
         first, second = (case.read(run(case, rows, adjacency, noise=source)) for _ in range(2))
         if not case.may_coincide:

@@ -88,12 +88,12 @@ def test_too_few_rows_for_pure_scales_are_refused_before_the_charge(tmp_path):
     assert "state --scale same if all columns share one unit" in error.said("shell")
 
 
-@pytest.mark.parametrize("budget", [GAUSSIAN, {"epsilon": 1.0}], ids=str)
-def test_mixed_units_with_a_private_count_are_refused_before_the_charge(tmp_path, budget):
-    error = refused(tmp_path, table(), UnsupportedNotionError, **budget, **ADD)
+def test_mixed_units_with_a_private_count_are_refused_at_a_pure_epsilon(tmp_path):
+    error = refused(tmp_path, table(), UnsupportedNotionError, epsilon=1.0, **ADD)
     assert "state scale='same' if all columns share one unit" in str(error)
     assert "adjacency='replace-one'" in str(error)
-    assert fitted(table(), **budget, **ADD, scale="same").n_samples_ is None
+    for budget in (GAUSSIAN, {"epsilon": 1.0}):
+        assert fitted(table(), **budget, **ADD, scale="same").n_samples_ is None
 
 
 def situation(n, **options):
@@ -114,7 +114,7 @@ def test_a_plan_says_what_a_fit_does():
     ("planned", "options"),
     [
         (situation(100), {"epsilon": 4.0}),
-        (situation(6000, budget=Budget(**GAUSSIAN), **ADD), {**GAUSSIAN, **ADD}),
+        (situation(6000, **ADD), {"epsilon": 4.0, **ADD}),
     ],
     ids=["few rows", "private count"],
 )

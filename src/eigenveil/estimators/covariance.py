@@ -43,7 +43,7 @@ def _has_precision(estimator: "PrivateCovariance") -> bool:
         return True
     if np.isnan(estimator.location_).any():
         raise AttributeError(
-            "pairs of rows have no centre to measure from: release with centring='located', with "
+            "this release has no centre to measure from: release with centring='located', with "
             "more rows or a larger budget"
         )
     return estimator.precision_ is not None
@@ -72,8 +72,9 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         added; ``covariance_`` is in the units of the data. ``"private"`` finds scales with 0.02 to
         0.4 of the budget, for replace-one neighbours. ``row_norm`` is then a distance of scaled
         rows; ``bounds`` stay in the units of the data. The default mechanism finds scales by
-        itself where no bound is stated, the number of rows is public and columns are not more
-        than rows; ``"same"`` states that all columns share one unit, and spends nothing on scales.
+        itself where no bound is stated and columns are not more than rows; a private number of
+        rows is counted first, with noise. ``"same"`` states that all columns share one unit, and
+        spends nothing on scales.
     centring : {"none", "mean", "located", "paired"}, optional
         How to find the centre. ``"none"`` takes the origin, ``"mean"`` a private mean within the
         stated bound. ``"located"`` needs no bound. ``"paired"`` takes differences of pairs of rows,
@@ -111,12 +112,14 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
     mechanism_, choice_ : str
         The mechanism, and why ``"auto"`` chose it.
     location_ : array of shape (n_features,)
-        The released centre; zero with ``centring="none"``, NaN where pairs of rows have none.
+        The released centre; zero with ``centring="none"``, NaN where pairs of rows have none or
+        a noisy count of rows is too small.
     location_noise_ : array of shape (n_features,)
         Standard deviation of the noise on each entry of ``location_``, as expected from public
         numbers and what was found; NaN for a column that was left out, or without a centre.
     n_samples_ : int
-        None where the number of rows is private; with groups, that of groups.
+        Number of rows, with groups that of groups. Where it is private: the number of rows drawn
+        at random after a noisy count (0 if too small), else None.
     noise_scale_ : float
         Standard deviation of the noise on a diagonal entry, on an eigenvalue under ``"separate"``
         and ``"exponential"``; public. This and the next two are those of scaled columns.
@@ -209,10 +212,11 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
             noise = entry_noise(np.full(len(noisy.matrix), noisy.noise_scale))
         self.covariance_noise_ = self._in_units(noise)
         self.mechanism_, self.choice_ = plan.entry.name, request.reason
-        self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee
+        self.n_samples_ = fitted.n_rows if fitted.drawn_rows is None else fitted.drawn_rows
+        self.privacy_ = fitted.guarantee
         self.noise_scale_ = noisy.noise_scale
         error = fitted.result.centre_error
-        level = np.nan if fitted.result.differences else fitted.centre_noises
+        level = fitted.centre_noises if fitted.has_centre else np.nan
         self.location_noise_ = noise_of_means(level, self.scale_)
         self.noise_floor_ = 0.0 if noisy.law is None else noisy.law.floor(error)
         arrays = {"covariance": self.covariance_, "location": self.location_}
@@ -282,12 +286,14 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         self.shares_ = fitted.shares
         centring = "paired" if fitted.result.differences else plan.centring
         settings |= {"centring": centring, "shares": self.shares_}
-        if not fitted.result.differences:
+        if fitted.has_centre:
             settings["centre_noise"] = fitted.centre_noise
         entry = plan.entry
         if isinstance(entry, CovarianceEntry) and entry.trace_bound is not None:
             settings["trace_bound"] = float(entry.trace_bound)
         released = fitted.result
+        if released.drawn_rows is not None:
+            settings["drawn_rows"] = released.drawn_rows
         if released.inner.row_norm is not None:
             self.row_norm_ = settings["chosen_row_norm"] = float(released.inner.row_norm)
         if released.column_limit is not None:

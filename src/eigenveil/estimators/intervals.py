@@ -89,7 +89,12 @@ def _rows(release: Release) -> int:
         raise InvalidParameterError(
             "intervals are those of one owner's covariance or components; a regression has its own"
         )
-    rows = release.settings["n_rows"]
+    rows = release.settings.get("drawn_rows", release.settings["n_rows"])
+    if rows == 0:
+        raise InvalidDataError(
+            "intervals need a release of rows, and a noisy count of them was too small: give more "
+            "rows or a larger budget"
+        )
     if rows is None:
         raise InvalidDataError(
             "intervals need a public number of rows, or of persons: release with ", REPLACE_ONE

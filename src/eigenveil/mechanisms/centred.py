@@ -66,6 +66,9 @@ class CentredResult(Generic[Result]):
     turn : array, optional
         Numbers of which any multiple may have to be added to the centre, where it is known up to
         them only; ``inner`` saw each entry moved by such a multiple to within half of it.
+    drawn_rows : int, optional
+        Number of rows drawn at random that ``inner`` saw, where that of the table is private; 0
+        where a noisy count was too small for anything but zeros.
 
     """
 
@@ -80,6 +83,7 @@ class CentredResult(Generic[Result]):
     distance_error: float | None = None
     column_limit: float | None = None
     turn: NDArray[np.float64] | None = None
+    drawn_rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

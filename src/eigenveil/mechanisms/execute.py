@@ -22,6 +22,7 @@ from eigenveil.privacy.clauses import (
     CENTRE_CLAUSES,
     ZEROED_CLAUSE,
     changed_clause,
+    drawn_clause,
     entries_clause,
 )
 from eigenveil.privacy.cost import Cost
@@ -64,6 +65,16 @@ class FitResult(Generic[Result]):
     guarantee: Guarantee
     balance: Balance | None
     levels_share: float = 0.0
+
+    @property
+    def drawn_rows(self) -> int | None:
+        """Number of rows drawn at random after a noisy count; None where none were drawn."""
+        return self.result.drawn_rows
+
+    @property
+    def has_centre(self) -> bool:
+        """Whether a centre was released: pairs of rows have none, nor have no rows at all."""
+        return not self.result.differences and self.drawn_rows != 0
 
     @property
     def shares(self) -> dict[str, float]:
@@ -143,6 +154,8 @@ def execute(
     )
     result = plan.procedure.run(source, plan.start, gate)
     del source  # post-processing only from here
+    if result.drawn_rows is not None:
+        plan = replace(plan, drawn_rows=result.drawn_rows)
     stated = plan.stated.chosen(
         getattr(result.inner, "row_norm", None), (*_words(plan, result, names), *remarks)
     )
@@ -169,7 +182,9 @@ def foreseen(plan: Plan, cost: Cost, ledger: str | None, remarks: tuple[str, ...
             "rows farther from the centre than a distance chosen privately pulled in to it"
         )
     words.append(_centre_words(plan, differences=plan.centring == "paired"))
-    if plan.front:
+    if plan.counted:
+        words.append("as many rows used, drawn at random, as a noisy count allows")
+    if plan.front or plan.counted:
         words.append("columns divided by private scales; variances that noise hides are zero")
     elif request.private_scale:
         zero = "; variances that noise hides are zero" * (not plan.components)
@@ -200,7 +215,10 @@ def _guarantee(plan: Plan, cost: Cost, bounds: tuple[str, ...], *, exact: bool) 
 def _words(plan: Plan, result: CentredResult[Any], names: Sequence[str] | None) -> tuple[str, ...]:
     """Return what bounds rows, and where that comes from."""
     centre = _centre_words(plan, differences=result.differences)
-    words = [*_bound_words(plan, result), centre, *_scale_words(plan, result, names)]
+    drawn = () if result.drawn_rows is None else (drawn_clause(result.drawn_rows),)
+    if result.drawn_rows == 0:
+        return (*drawn, *_bound_words(plan, result), *_further_words(plan))
+    words = [*drawn, *_bound_words(plan, result), centre, *_scale_words(plan, result, names)]
     if result.turn is not None:
         assert result.column_limit is not None  # both come together
         shortest = float(result.turn.min())
@@ -226,7 +244,7 @@ def _further_words(plan: Plan) -> tuple[str, ...]:
             request.on_missing,
             corrects=plan.corrects_missing,
             pairs="pairs" in plan.shares,
-            counted=request.adjacency.count_is_public,
+            counted=request.adjacency.count_is_public or plan.counted,
         )
     ]
     if request.unit.owns_many:

@@ -202,6 +202,8 @@ def _centring(request: Request, pure: bool) -> Centring:
 def _check_searches(found: Plan) -> None:
     """Refuse searches that would mostly fail, before anything is charged."""
     request = found.request
+    if found.counted:
+        return  # too few rows are found out by the count, after the charge
     if found.front:
         if not found.searchable():
             raise _too_few_rows()

@@ -201,6 +201,16 @@ class Request:
         return free and public and not wide and not self.budget.is_pure
 
     @property
+    def counted(self) -> bool:
+        """Whether a private number of rows is counted first, for columns in any units.
+
+        Not for persons, whose rows are not drawn one by one.
+        """
+        free = self.unstated and self.centring in (None, "located") and self.n_columns > 1
+        private = not self.adjacency.count_is_public and not self.unit.owns_many
+        return free and private and self.rereadable and not self.budget.is_pure
+
+    @property
     def unstated(self) -> bool:
         """Whether a covariance needs no bound, and neither units nor bounds are stated."""
         stated = self.scale is not None or self.same_units or self.n_sought == 0
@@ -265,11 +275,16 @@ class Request:
         if not self.adjacency.count_is_public:
             raise self.private_count()
 
-    @staticmethod
-    def private_count() -> UnsupportedNotionError:
+    def private_count(self) -> UnsupportedNotionError:
         """Return the error about private scales where the number of rows is private too."""
+        pure, persons = self.budget.is_pure, self.unit.owns_many
+        countable = self.releases == "covariance" and self.rereadable and not (pure or persons)
+        leave_out = ("leave ", option("scale"), " and ", option("centring"), " out, or ")
         return UnsupportedNotionError(
-            "columns in mixed units need a public number of rows: state ",
+            "with epsilon alone, " * pure,
+            f"columns in mixed units need a public number of {self.unit.name}s: ",
+            *(leave_out if countable else ()),
+            "state ",
             SAME_UNIT,
             ", or state ",
             option("scale"),

@@ -21,6 +21,7 @@ from eigenveil.mechanisms.additive import VectorNoise, vector_noise
 from eigenveil.mechanisms.base import Procedure
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.centred import CENTRE_SHARE, Centred, CentredResult, Uncentred
+from eigenveil.mechanisms.counted import Counted
 from eigenveil.mechanisms.front import Front
 from eigenveil.mechanisms.lifted import HomogeneousRows
 from eigenveil.mechanisms.located import LocatedCentre, enough_rows, mean_shares
@@ -69,6 +70,8 @@ class Plan:
         Number of components, the largest where it is found privately; 0 for a covariance.
     lazy : bool
         Whether noise is drawn for products.
+    drawn_rows : int, optional
+        Number of rows that a private count lets be drawn, once it is released or assumed.
 
     """
 
@@ -79,6 +82,7 @@ class Plan:
     stated: StatedBounds
     n_components: int = 0
     lazy: bool = False
+    drawn_rows: int | None = None
 
     @property
     def entry(self) -> Entry:
@@ -140,12 +144,17 @@ class Plan:
     @property
     def buys(self) -> bool:
         """Whether scales or a radius are bought."""
-        return self.request.private_scale or self.front or self.stated.private
+        return self.request.private_scale or self.front or self.counted or self.stated.private
 
     @property
     def front(self) -> bool:
         """Whether columns may be in any units, so that scales, centre and bound are all found."""
         return self.request.any_units and not self.pure
+
+    @property
+    def counted(self) -> bool:
+        """Whether a noisy count comes first, so that the same is done for drawn rows."""
+        return self.request.counted and not self.pure
 
     @property
     def tightens(self) -> bool:
@@ -173,7 +182,9 @@ class Plan:
 
     @cached_property
     def shares(self) -> dict[str, float]:
-        """Shares of the budget, by stage."""
+        """Shares of the budget, by stage; before rows are drawn, those after the count as one."""
+        if self.counted:
+            return Counted.build(self.whole, self.request).shares(self.drawn_rows)
         shares = {}
         if self.front:
             bought = self._front(self.whole).shares
@@ -274,6 +285,8 @@ class Plan:
             return HomogeneousRows(
                 inner=self.entry.lifted(parameter), row_norm=self.stated.clip.row_norm
             )
+        if self.counted:
+            return Counted.build(whole, self.request)
         if self.front:
             return self._with_present(whole, self._front(whole))
         inner = self.inner(parameter)

@@ -26,6 +26,7 @@ from eigenveil.data.sources import ArraySource, Batch, RowSource
 from eigenveil.mechanisms.additive import NoisyVector
 from eigenveil.mechanisms.base import Gate, Mechanism, Procedure
 from eigenveil.mechanisms.centred import CentredResult
+from eigenveil.mechanisms.counted import Counted
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
 from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassState
@@ -38,7 +39,7 @@ from eigenveil.numerics.variates import normals
 from eigenveil.planner.assumed import AssumedTable, Rows
 from eigenveil.privacy.adjacency import Adjacency
 
-__all__ = ["BatchRehearsal", "StandInGate", "rehearse", "settled"]
+__all__ = ["BatchRehearsal", "StandInGate", "rehearse", "settled", "with_drawn_rows"]
 
 # Rounds in which rows find their places, of few and of many directions: what is left falls by
 # about 2/d in each.
@@ -92,6 +93,10 @@ class _AssumedSource(ArraySource):
         """Return the same rows, which stand for fewer."""
         return _AssumedSource(self.array, self._each * share, self._kept)
 
+    def standing_for(self, rows: int) -> RowSource:
+        """Return the same rows, which stand for as many as are drawn."""
+        return _AssumedSource(self.array, rows / self.n_rows, self._kept)
+
 
 class StandInGate(Gate):
     """Draws for which nothing is spent, with the noise of all columns."""
@@ -129,6 +134,14 @@ class StandInGate(Gate):
 
     def _pay(self, step: Mechanism[Any], records: range | None) -> None:
         pass
+
+
+def with_drawn_rows(plan: Plan, n: int) -> Plan:
+    """Return the plan as it would be after a count of ``n`` rows, where it counts them."""
+    procedure = plan.procedure if plan.counted else None
+    if not isinstance(procedure, Counted):
+        return plan
+    return replace(plan, drawn_rows=procedure.expected(n))
 
 
 def rehearse(
@@ -177,7 +190,7 @@ def rehearse(
     if isinstance(few, Paired):
         inner = few.inner.run(source, start, gate)
         return truth, CentredResult(np.zeros(table.d), 0.0, None, inner)
-    if plan.front:
+    if plan.front or plan.counted:
         return truth, _turned(few, source, start, gate)
     return truth, few.run(source, start, gate)
 

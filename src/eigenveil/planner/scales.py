@@ -21,7 +21,7 @@ from eigenveil.mechanisms.scalars.column_scale import ColumnScale, enough_for_sc
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.planner.choice import as_chosen, choose
-from eigenveil.planner.rehearsal import StandInGate
+from eigenveil.planner.rehearsal import StandInGate, with_drawn_rows
 from eigenveil.planner.situation import Situation
 from eigenveil.privacy.accounting import part
 from eigenveil.privacy.calibrate import whole_strength
@@ -67,6 +67,8 @@ def default_scale_share(situation: Situation, mechanism: str) -> float | None:
             found = as_chosen(found, choice)
         asked = found.request(entry(situation.releases, mechanism))
         sought = asked.any_units or (choice.private_scale and asked.private_scale)
+        if asked.counted and situation.n is not None:
+            return with_drawn_rows(plan(asked), situation.n).shares["scale"]
         return plan(asked).shares["scale"] if sought else None
     except EigenveilError:
         return None

@@ -25,7 +25,7 @@ from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import top_eigenpairs
 from eigenveil.numerics.variates import normals
 from eigenveil.planner.assumed import AssumedTable
-from eigenveil.planner.rehearsal import BatchRehearsal, rehearse
+from eigenveil.planner.rehearsal import BatchRehearsal, rehearse, with_drawn_rows
 from eigenveil.planner.situation import Situation
 from eigenveil.privacy.accounting import part
 from eigenveil.privacy.cost import Allotment, Gaussian, Pure
@@ -114,7 +114,7 @@ class Simulator:
         else:
             most = max(_FEW_DIRECTIONS, 4 * (situation.k or 1)) if entry.slow else _DIRECTIONS
             table = AssumedTable.of(situation, most)
-        return cls(situation, planned, table)
+        return cls(situation, with_drawn_rows(planned, situation.n), table)
 
     @property
     def rows(self) -> int:

@@ -6,6 +6,7 @@ from eigenveil.text import percent
 
 __all__ = [
     "CENTRE_CLAUSES",
+    "DRAWN_CLAUSE",
     "ENTRIES_CLAUSE",
     "MODEL_CLAUSE",
     "UNIT_LENGTH_CLAUSE",
@@ -13,6 +14,7 @@ __all__ = [
     "changed_clause",
     "clamping_clause",
     "clipping_clause",
+    "drawn_clause",
     "entries_clause",
     "further_clipping_clause",
 ]
@@ -22,6 +24,7 @@ MODEL_CLAUSE = "rows clipped where the assumed model has none (a public rule)"
 UNIT_LENGTH_CLAUSE = "every row scaled to unit length about the centre, whatever its length"
 ZEROED_CLAUSE = "rows that hold other things than numbers contribute nothing"  # and more words
 ENTRIES_CLAUSE = "entries farther than "  # and more words
+DRAWN_CLAUSE = "number of rows used, drawn at random: "  # and more words
 CENTRE_CLAUSES = {  # how the clause about the centre begins, by the setting
     "none": "the origin is taken as the centre",
     "mean": "the centre is a private mean",
@@ -65,6 +68,13 @@ def changed_clause(share: float, noise: float) -> str:
     """Say how many rows limits changed."""
     told = percent(max(0.0, share), 2)
     return f"{told} +- {percent(noise, 2)} of the rows were changed by these limits (a noisy share)"
+
+
+def drawn_clause(rows: int) -> str:
+    """Say how many rows were used where their number is private; 0 where a count was too small."""
+    if rows == 0:
+        return f"{DRAWN_CLAUSE}none, as a noisy count of the rows is too small"
+    return f"{DRAWN_CLAUSE}{rows:,} (a noisy count of them, less a margin)"
 
 
 def further_clipping_clause(chosen: float) -> str:

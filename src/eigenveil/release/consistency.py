@@ -20,6 +20,7 @@ from eigenveil.privacy.accounting import parts_of
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.clauses import (
     CENTRE_CLAUSES,
+    DRAWN_CLAUSE,
     ENTRIES_CLAUSE,
     MODEL_CLAUSE,
     UNIT_LENGTH_CLAUSE,
@@ -27,6 +28,7 @@ from eigenveil.privacy.clauses import (
     changed_clause,
     clamping_clause,
     clipping_clause,
+    drawn_clause,
     entries_clause,
     further_clipping_clause,
 )
@@ -104,6 +106,12 @@ def _of_public_numbers(release: "Release") -> Iterator[str]:
     settings, guarantee = release.settings, release.guarantee
     if (settings["n_rows"] is None) != (guarantee.adjacency is Adjacency.ADD_REMOVE):
         yield "the number of rows"
+    drawn = settings.get("drawn_rows")
+    told = {words for words in guarantee.bounds if words.startswith(DRAWN_CLAUSE)}
+    if told != (set() if drawn is None else {drawn_clause(drawn)}) or (
+        drawn is not None and settings["n_rows"] is not None
+    ):
+        yield "the number of rows"
     zeroed = any(words.startswith(ZEROED_CLAUSE) for words in guarantee.bounds)
     if settings["on_invalid"] != ("zero" if zeroed else "raise"):
         yield "invalid rows"
@@ -156,7 +164,7 @@ def _of_members(release: "Release") -> Iterator[str]:
             wanted.add("centre_noise")
     elif "streaming" not in release.proofs:
         wanted.add("shares")
-        if settings.get("centring") in ("mean", "located"):
+        if settings.get("centring") in ("mean", "located") and settings.get("drawn_rows") != 0:
             wanted.add("centre_noise")
     yield from sorted(wanted - settings.keys())
 
@@ -222,7 +230,8 @@ def _of_centre(release: "Release") -> Iterator[str]:
     elif begin and begin != {centring}:
         yield "the centre"
     name = "mean" if release.kind == "pca" else "location"
-    if np.isnan(release.arrays[name]).all() != (centring == "paired"):
+    none = centring == "paired" or settings.get("drawn_rows") == 0
+    if np.isnan(release.arrays[name]).all() != none:
         yield "the centre"
 
 

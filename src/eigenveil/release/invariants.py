@@ -85,7 +85,7 @@ def check_arrays(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> None
     _check_shapes(kind, settings, arrays)
     for name, array in arrays.items():
         if name in ("mean", "location") and np.isnan(array).all():
-            continue  # pairs of rows have no centre
+            continue  # pairs of rows have no centre, nor has a count that was too small
         # Infinite: the scale of a column that was left out, an interval that nothing bounds.
         usable = {"scale": array > 0, "interval": ~np.isnan(array)}
         if not usable.get(name, np.isfinite(array)).all():

@@ -94,8 +94,8 @@ def partial_correlation_threshold(release: Release, level: float = 0.99) -> Matr
     # A change E of the covariance changes the precision P by -PEP.
     reach = np.linalg.norm(precision, axis=0) / np.sqrt(precision.diagonal())
     variance = np.outer(reach, reach) ** 2 * release.settings["noise_scale"] ** 2 / 2
-    rows = release.settings["n_rows"]
-    if rows is not None:
+    rows = release.settings.get("drawn_rows", release.settings["n_rows"])
+    if rows:
         variance += 1 / rows
     pairs = max(1, len(scale) * (len(scale) - 1) // 2)
     quantile = -float(ndtri((1 - level) / 2 / pairs))

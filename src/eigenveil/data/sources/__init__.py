@@ -16,7 +16,7 @@ from eigenveil.data.sources.rowwise import (
     ProjectedSource,
     ScaledSource,
 )
-from eigenveil.data.sources.samples import sampled, shuffled
+from eigenveil.data.sources.samples import DrawnRow, drawn_rows, sampled, shuffled
 from eigenveil.data.sources.tables import as_table
 from eigenveil.data.sources.units import GroupedSource, LabelledSource, UnitSource, grouped
 
@@ -26,6 +26,7 @@ __all__ = [
     "CSVSource",
     "ChangedSource",
     "CircleSource",
+    "DrawnRow",
     "GroupedSource",
     "IterableSource",
     "LabelledSource",
@@ -43,6 +44,7 @@ __all__ = [
     "UnitSource",
     "as_table",
     "circular_mean",
+    "drawn_rows",
     "grouped",
     "is_streamed",
     "open_rows",

@@ -327,6 +327,10 @@ class RowSource(ABC):
         """Return a sample where none need be drawn; None where it is."""
         return None
 
+    def standing_for(self, rows: int) -> "RowSource | None":
+        """Return rows that stand for ``rows`` drawn ones; None where they have to be drawn."""
+        return None
+
     # What becomes of the rows.
 
     def in_random_order(self) -> "RowSource | None":

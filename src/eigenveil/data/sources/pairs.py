@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from eigenveil.data.sources.base import RowSource, Statistic, chunk_rows
 from eigenveil.data.sources.units import UnitSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.wording import REPLACE_ONE, option
 
 __all__ = [
@@ -84,6 +84,11 @@ class PairedSource(RowSource):
     def n_rows(self) -> int:
         """Number of pairs."""
         return len(self._pairs)
+
+    @property
+    def protects(self) -> Unit:
+        """What neighbouring tables of the rows differ in."""
+        return self._base.protects
 
     def represented(self, statistic: Statistic) -> Statistic:
         """Return a statistic of these pairs as it is of those of the table the rows stand for."""

@@ -16,11 +16,20 @@ from numpy.typing import NDArray
 from eigenveil.data.sources.arrays import ArraySource, Batch
 from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.checked import Check, count_checked
+from eigenveil.data.sources.rowwise import RowwiseSource
 from eigenveil.exceptions import UnsupportedNotionError
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.wording import REPLACE_ONE
 
-__all__ = ["ShuffledBatch", "ShuffledSource", "sampled", "shuffled"]
+__all__ = [
+    "DrawnRow",
+    "DrawnRows",
+    "ShuffledBatch",
+    "ShuffledSource",
+    "drawn_rows",
+    "sampled",
+    "shuffled",
+]
 
 _GATHERED_BYTES, _MIN_GATHERED_ROWS = 1 << 20, 64  # at a time: rows that stay in cache
 
@@ -71,6 +80,58 @@ def shuffled(
         return ShuffledSource(table, order(count_checked(table, check)))
 
     return source.before_scaling(mixed)
+
+
+class DrawnRow(Unit):
+    """A row of one particular sequence of drawn rows."""
+
+    __slots__ = ()
+
+
+class DrawnRows(RowwiseSource):
+    """A public number of rows, drawn at random in secret from a table with a private number.
+
+    ``protects`` is an object of its own, so that statistics of these rows can be told from all
+    others. Proof: docs/proofs/counted.md.
+    """
+
+    def __init__(self, rows: RowSource) -> None:
+        super().__init__(rows, rows.n_columns, rows.feature_names)
+        self._unit = DrawnRow()
+
+    @property
+    def protects(self) -> Unit:
+        """One of the drawn rows."""
+        return self._unit
+
+    def of_rows(self, chunk: NDArray[Any]) -> NDArray[Any]:
+        """Return the rows as they are."""
+        return chunk
+
+
+def drawn_rows(
+    source: RowSource, size: int, order: Callable[[int], NDArray[np.intp]], check: Check
+) -> RowSource:
+    """Return a uniformly random sequence of ``size`` rows, held in memory.
+
+    A table with fewer rows is filled up with rows of zeros first. ``size`` must be public or
+    released; ``order`` gives a secret random order. ``check`` sees every row once more.
+    """
+
+    def drawn(rows: RowSource) -> RowSource:
+        known = rows.standing_for(size)
+        if known is not None:
+            return DrawnRows(known)
+        n = count_checked(rows, check)
+        places = order(max(n, size))[:size]
+        increasing = np.argsort(places)
+        within = increasing[: int((places < n).sum())]  # zeros come after all rows of the table
+        found = rows.rows_at(places[within])
+        sequence = np.zeros((size, rows.n_columns), dtype=found.dtype)
+        sequence[within] = found
+        return DrawnRows(ArraySource(sequence, rows.feature_names))
+
+    return source.before_scaling(drawn)
 
 
 class ShuffledSource(RowSource):

@@ -86,6 +86,7 @@ def _told(
     if mean is None:
         centre = {
             "stated": "The centre was stated; no mean was released.",
+            "located": "Means were not released: a noisy count of rows was too small.",
             "paired": "Means were not released: differences of rows were used.",
             "inside": "Means are known inside the common directions only.",
         }.get(settings.get("centring", "none"), "The origin is the centre, as stated.")

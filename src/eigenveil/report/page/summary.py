@@ -86,6 +86,8 @@ def _what(
     units = counted_as(owners) if owners else of_rows
     rows = settings["n_rows"]
     size = f"a private number of {units}" if rows is None else f"{rows:,} {units}"
+    if drawn := settings.get("drawn_rows"):
+        size = f"{drawn:,} {units} drawn at random from {size}"
     where = f" of {_counted(len(owners), 'owner')}" if owners else ""
     purpose = settings.get("about", {}).get("purpose")
     use = f" For: {escape(purpose)}." if purpose else ""
