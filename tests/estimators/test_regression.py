@@ -63,6 +63,17 @@ def test_add_remove_neighbours_take_stated_scales():
         PrivateRegression(**BUDGET, adjacency="add-remove", scale="private").fit(X, Y)
 
 
+def test_features_that_are_levels_alone_need_no_scales(tmp_path):
+    rng = np.random.default_rng(0)
+    ward = rng.choice(["a", "b", "c"], 4000)
+    frame = pd.DataFrame({"ward": ward, "y": (ward == "a") * 2.0 + rng.standard_normal(4000)})
+    table = open_rows(frame, encode={"ward": ["a", "b"]})
+    for scale in (None, "private"):
+        model = PrivateRegression(epsilon=2.0, delta=1e-6, scale=scale, random_state=0)
+        model.fit(table, "y")
+        assert model.coef_[0] == pytest.approx(2.0, abs=0.5)
+
+
 def test_a_common_unit_of_features_is_refused_before_anything_is_charged(tmp_path):
     budget = {"epsilon": 2.0, "delta": 1e-6}
     ledger = Ledger.create(tmp_path / "l", **budget)

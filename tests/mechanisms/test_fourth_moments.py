@@ -72,6 +72,14 @@ def test_an_invalid_row_counts_as_unchanged_and_as_zero():
     np.testing.assert_allclose(found.fourth, squares.T @ squares / len(rows), atol=1e-3)
 
 
+@pytest.mark.parametrize("on_missing", ["invalid", "centre"])
+def test_the_share_is_one_of_valid_rows(on_missing):
+    clip = Clip(row_norm=2.5, on_invalid="zero", on_missing=on_missing)
+    rows = np.vstack([ROWS, np.full((400, 3), np.inf)])
+    beyond = (np.linalg.norm(ROWS, axis=1) > 2.5).mean()
+    assert drawn(1e6, rows, clip).changed == pytest.approx(beyond, abs=1e-3)
+
+
 def squares_of(rows, adjacency):
     return second_moment(SquaredSource(open_rows(rows), CLIP), CLIP, adjacency)
 

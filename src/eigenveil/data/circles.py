@@ -70,7 +70,7 @@ def points_on_circles(rows: NDArray[Any], circles: Circles) -> NDArray[np.float6
                 cosine = cosine * cosine - sine * sine
                 sine = product + product
             points[:, circle, 0], points[:, circle, 1] = cosine, sine
-        broken = ~np.isfinite(rows)
+        broken = ~np.isfinite(rows.astype(np.float64))
         for i in np.flatnonzero(broken.any(axis=1)):
             points[i, :, :, broken[i]] = rows[i, broken[i], None, None]
     return points

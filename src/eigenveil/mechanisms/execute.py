@@ -225,7 +225,8 @@ def _words(plan: Plan, result: CentredResult[Any], names: Sequence[str] | None) 
         words.append(entries_clause(result.column_limit, shortest))
     spread = getattr(result.inner, "spread", None)
     if spread is not None:
-        words.append(changed_clause(spread.changed, spread.changed_noise))
+        persons = plan.request.unit.owns_many
+        words.append(changed_clause(spread.changed, spread.changed_noise, of_persons=persons))
     chosen = result.inner.row_norm if plan.components and not plan.tightens else None
     if chosen is not None:
         words.append(

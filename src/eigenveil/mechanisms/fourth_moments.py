@@ -83,7 +83,9 @@ class FourthMoments:
         np.fill_diagonal(noise, noisy.noise_scale)
         marks = ChangedSource(source, clip) if changed is None else changed
         half = replace(unit, row_norm=0.5)
-        share = gate.draw(self.share, total(marks, half, gate.adjacency, valid=clip.leaves_out))
+        # An invalid row has no mark: the share is one of the others.
+        valid = clip.on_invalid == "zero"
+        share = gate.draw(self.share, total(marks, half, gate.adjacency, valid=valid))
         return RowSpread(
             np.maximum(noisy.matrix + noise, 0.0) * clip.row_norm**4,
             0.5 + float(share.offset[0]),

@@ -14,8 +14,9 @@ Steinke (2020). Proofs: docs/proofs/accounting.md.
 Every public number is rounded towards privacy: a delta or an epsilon up, a mu to spend down.
 
 The composition holds for steps chosen one after the other as long as the *costs* of later
-steps do not depend on earlier outputs, as inside one release. A ledger, whose charges may depend on
-them, counts by `filters`.
+steps do not depend on earlier outputs. Gaussian steps may, as long as squares of mu add up to no
+more than a number fixed beforehand. A ledger, whose charges may depend on them, counts by
+`filters`.
 """
 
 import math

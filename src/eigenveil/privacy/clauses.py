@@ -64,10 +64,11 @@ def entries_clause(limit: float, turn: float) -> str:
     )
 
 
-def changed_clause(share: float, noise: float) -> str:
-    """Say how many rows limits changed."""
-    told = percent(max(0.0, share), 2)
-    return f"{told} +- {percent(noise, 2)} of the rows were changed by these limits (a noisy share)"
+def changed_clause(share: float, noise: float, *, of_persons: bool) -> str:
+    """Say how many rows limits changed; of persons, the mean over them of each one's share."""
+    told = f"{percent(max(0.0, share), 2)} +- {percent(noise, 2)}"
+    whose = "of each one's rows, on average," if of_persons else "of the rows"
+    return f"{told} {whose} were changed by these limits (a noisy share)"
 
 
 def drawn_clause(rows: int) -> str:

@@ -208,7 +208,8 @@ def _of_clipping(release: "Release") -> Iterator[str]:
     share = settings.get("changed_share")
     told = {w for w in words if w.endswith("(a noisy share)")}
     noise = settings.get("changed_share_noise", 0.0)
-    if told != (set() if share is None else {changed_clause(share, noise)}):
+    persons = release.guarantee.protects.owns_many
+    if told != (set() if share is None else {changed_clause(share, noise, of_persons=persons)}):
         yield "the share of changed rows"
     if norm is not None and not {clipping_clause(norm, o) for o in origins} & set(words):
         yield "row_norm"

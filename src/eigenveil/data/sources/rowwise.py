@@ -277,6 +277,8 @@ class PresentSource(RowwiseSource):
     def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
         """Return 1/2 for cells of ``base`` that hold a number and -1/2 for empty ones."""
         self._clip.check(chunk)
+        with np.errstate(over="ignore"):  # a wider float may become infinite, as everywhere else
+            chunk = chunk.astype(np.float64)
         there = np.where(np.isnan(chunk), -0.5, 0.5)
         there[np.isinf(chunk).any(axis=1)] = np.nan
         return there

@@ -106,6 +106,8 @@ class JoinedRegression:
         noise = math.sqrt(2) * (self.features + self.targets) / (max(1, self.rows) * self.mu)
         if noise > _MAX_NOISE or self._front_share <= 0:
             return False
+        if self._single.locating_share >= _MEAN_SHARE:
+            return False
         rows = self.rows * gaussian_epsilon(self._part(self._fallback_share(1)).mu)
         return findable(rows, ranged=False)
 
@@ -169,6 +171,12 @@ class JoinedRegression:
         most = math.sqrt(_RADIUS_NOISE * self.rows * step.mu / math.sqrt(2))
         most = max(most, math.sqrt(_MIN_SQUARED_RADIUS * columns))
         return replace(ready, clip=replace(ready.clip, row_norm=min(ready.clip.row_norm, most)))
+
+    @property
+    def shares_of_means(self) -> dict[str, float]:
+        """The same where no target has coefficients."""
+        scales = self.targets * self._scale_share
+        return {"scale": scales, "offset": 1 - scales}
 
     @property
     def _scale_share(self) -> float:

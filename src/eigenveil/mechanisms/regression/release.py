@@ -47,6 +47,9 @@ class RegressionResult:
     @property
     def shares(self) -> dict[str, float]:
         """Shares of the budget by what they bought; they sum to 1."""
+        procedure = self.plan.procedure
+        if self.means_alone and isinstance(procedure, JoinedRegression):
+            return procedure.shares_of_means
         return {"offset": 1.0} if self.means_alone else self.plan.shares_by_name
 
 

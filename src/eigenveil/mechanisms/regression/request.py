@@ -128,6 +128,8 @@ class RegressionRequest:
         stated = (self.row_norm, self.box, self.target_boxes)
         free = all(one is None for one in stated) and not self.centred
         free = free and not isinstance(self.scale, np.ndarray)
+        known = self.known_scale
+        free = free and (known is None or bool(np.isnan(known).any()))
         return free and not self.budget.is_pure and self.on_missing == "invalid"
 
 
