@@ -37,6 +37,7 @@ __all__ = [
     "UnsupportedNotionError",
     "VerificationError",
     "WeakPromiseWarning",
+    "WholeTurnsWarning",
 ]
 
 
@@ -186,6 +187,10 @@ class EmptyCellsWarning(UserWarning):
 
 class MissingTogetherWarning(EmptyCellsWarning):
     """Cells of two columns are missing together more often, or less often, than by chance."""
+
+
+class WholeTurnsWarning(UserWarning):
+    """Means that are known up to multiples of a stated number only, as rows are few."""
 
 
 class UnfinishedLineWarning(UserWarning):

@@ -139,7 +139,8 @@ def test_a_signature_is_checked_against_the_key_that_is_trusted(browser, folder)
 def test_every_kind_has_its_figure(browser, made, folder):
     rows = np.loadtxt(made / "people.csv", delimiter=",", skiprows=1, usecols=(2, 3, 4, 5))
     budget = {"epsilon": 8.0, "delta": 1e-5, "random_state": 0}
-    PrivateCovariance(**budget).fit(rows).release_.save(folder / "matrix")
+    covariance = PrivateCovariance(**budget, scale="same")
+    covariance.fit(rows).release_.save(folder / "matrix")
     PrivateRegression(**budget).fit(rows[:, :3], rows[:, 3]).release_.save(folder / "line")
     matrix = browser.ask("release", name="matrix").json()
     assert len(matrix["correlations"]["values"]) == 4

@@ -20,6 +20,7 @@ from eigenveil.exceptions import (
     InvalidParameterError,
     UnfinishedLineWarning,
     WeakPromiseWarning,
+    WholeTurnsWarning,
 )
 from eigenveil.storage.paths import read_regular
 from eigenveil.text import did_you_mean
@@ -368,6 +369,7 @@ def bewaring() -> Iterator[None]:
         ColumnsLeftOutWarning,
         EmptyCellsWarning,
         UnfinishedLineWarning,
+        WholeTurnsWarning,
     )
     with warnings.catch_warnings():
         usual = warnings.showwarning

@@ -19,17 +19,20 @@ from eigenveil.estimators.fitting import (
     warn_of_columns,
     warn_of_empty_cells,
     warn_of_hidden_variances,
+    warn_of_turns,
 )
 from eigenveil.estimators.results import noise_of_means, public_settings
 from eigenveil.estimators.tables import TableEstimator, filled, mean_score, per_row
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, RowNorm
+from eigenveil.mechanisms.columns import without_hidden
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.execute import FitResult
 from eigenveil.mechanisms.registry import CovarianceEntry
 from eigenveil.mechanisms.request import Centring
 from eigenveil.numerics.correlation import clear_variances, correlation_noise, entry_noise
 from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
+from eigenveil.privacy.clauses import KNOWN_TURN
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
@@ -116,7 +119,8 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         a noisy count of rows is too small.
     location_noise_ : array of shape (n_features,)
         Standard deviation of the noise on each entry of ``location_``, as expected from public
-        numbers and what was found; NaN for a column that was left out, or without a centre.
+        numbers and what was found; NaN for a column that was left out, or without a centre,
+        infinite where means are known up to multiples of ``turn_`` only, as rows are few.
     n_samples_ : int
         Number of rows, with groups that of groups. Where it is private: the number of rows drawn
         at random after a noisy count (0 if too small), else None.
@@ -194,6 +198,7 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         # A warning may be made an error, which must not lose the release.
         warn_of_columns(self)
         warn_of_hidden_variances(self)
+        warn_of_turns(self)
         corrects = fitted.plan.corrects_missing
         warn_of_empty_cells(self, fitted.result.pairs_present, corrects=corrects)
         return self
@@ -217,6 +222,9 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         self.noise_scale_ = noisy.noise_scale
         error = fitted.result.centre_error
         level = fitted.centre_noises if fitted.has_centre else np.nan
+        turn = fitted.result.turn
+        if turn is not None and turn.min() < KNOWN_TURN:
+            level = np.inf
         self.location_noise_ = noise_of_means(level, self.scale_)
         self.noise_floor_ = 0.0 if noisy.law is None else noisy.law.floor(error)
         arrays = {"covariance": self.covariance_, "location": self.location_}
@@ -374,6 +382,8 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
             with np.errstate(invalid="ignore", over="ignore"):
                 centred = filled(rows, self.location_, self.on_invalid, self.on_missing)
                 centred = centred - self.location_
+                if hasattr(self, "turn_"):  # a mean that is off by whole turns is as good
+                    centred = centred - self.turn_ * np.round(centred / self.turn_)
                 squares: NDArray[np.float64] = np.sum(centred @ precision * centred, axis=1)
             return squares
 
@@ -412,10 +422,13 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
 
 def _of_rows(fitted: FitResult[NoisyMatrix]) -> NoisyMatrix:
     """Return the released second moment as that of single rows in which no cell is empty."""
-    noisy = fitted.result.inner.scaled(fitted.per_row * fitted.pair_factor**2)
+    noisy, entry = fitted.result.inner, fitted.plan.entry
+    if entry.auto and fitted.plan.request.divides_by_ranges:
+        # A range may be far wider than what varies: noise would pass for a variance.
+        noisy = without_hidden(noisy, fitted.result.centre_error)
+    noisy = noisy.scaled(fitted.per_row * fitted.pair_factor**2)
     if fitted.result.pairs_present is None:
         return noisy
-    entry = fitted.plan.entry
     noisy = noisy.allowing_for(fitted.result.pairs_present)
     if not (isinstance(entry, CovarianceEntry) and entry.semidefinite):
         return noisy

@@ -22,6 +22,7 @@ from eigenveil.exceptions import (
     InvalidParameterError,
     MissingTogetherWarning,
     WeakPromiseWarning,
+    WholeTurnsWarning,
 )
 from eigenveil.mechanisms.execute import FitResult, execute, foreseen
 from eigenveil.mechanisms.planning import plan
@@ -35,6 +36,7 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
+from eigenveil.report.views import unknown_turns
 from eigenveil.text import listed
 from eigenveil.wording import NEW_LABEL
 
@@ -48,6 +50,7 @@ __all__ = [
     "warn_of_columns",
     "warn_of_empty_cells",
     "warn_of_hidden_variances",
+    "warn_of_turns",
     "warn_of_weakness",
 ]
 
@@ -158,15 +161,30 @@ def warn_of_hidden_variances(estimator: BaseEstimator) -> None:
     hidden = np.isfinite(estimator.scale_) & (estimator.covariance_.diagonal() == 0)
     proofs, shares = estimator.release_.proofs, estimator.shares_
     nothing = "elliptical" in proofs and not estimator.covariance_.any()
-    noisy = "scale" in shares and estimator.noise_scale_ > 0
+    divided = "scale" in shares or bool((estimator.scale_ != 1).any())
+    noisy = divided and estimator.noise_scale_ > 0
     if not hidden.any() or not (noisy or nothing):
         return
     warnings.warn(
         f"noise hides the variance of {_names(estimator, np.flatnonzero(hidden).tolist())}, which "
-        "is zero in the release: give more rows or a larger budget, or leave out what is constant",
+        "is zero in the release: give more rows, a larger budget or scales, or leave out what is "
+        "constant",
         ColumnsLeftOutWarning,
         stacklevel=3,
     )
+
+
+def warn_of_turns(estimator: BaseEstimator) -> None:
+    """Warn of means that are known up to whole turns only: released facts alone."""
+    arrays = estimator.release_.arrays
+    if unknown_turns(arrays):
+        warnings.warn(
+            "rows are few, so each mean is known up to multiples of a number only (turn_), and "
+            "stated as near to zero as that allows; covariances are as good: give more rows or a "
+            "larger budget where means matter",
+            WholeTurnsWarning,
+            stacklevel=3,
+        )
 
 
 def warn_of_empty_cells(

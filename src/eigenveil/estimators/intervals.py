@@ -24,7 +24,7 @@ from eigenveil.exceptions import EmptyCellsWarning, InvalidDataError, InvalidPar
 from eigenveil.numerics.correlation import entry_noise
 from eigenveil.numerics.moment_intervals import Moments
 from eigenveil.release.artefact import Release
-from eigenveil.report.views import feature_names
+from eigenveil.report.views import feature_names, unknown_turns
 from eigenveil.text import listed
 from eigenveil.wording import REPLACE_ONE, option
 
@@ -146,7 +146,7 @@ def _of_covariance(release: Release, rows: int, z: float) -> Intervals:
     if "centre_noise" in settings:
         each = settings["centre_noise"] / math.sqrt(float(np.mean(present**-2.0)))
         squares = squares + (each * scale / present) ** 2
-    half = z * np.sqrt(squares)
+    half = np.full(scale.size, math.inf) if unknown_turns(arrays) else z * np.sqrt(squares)
     return Intervals(
         means=np.stack([arrays["location"] - half, arrays["location"] + half], axis=-1),
         variances=moments.variance_ends(z),

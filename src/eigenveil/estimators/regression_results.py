@@ -135,10 +135,11 @@ def _in_units(model: LinearModel, target: NoisyModel) -> tuple[NDArray[np.float6
     numbers, middle = change @ target.coefficients, change @ target.middle
     for each in (numbers, middle):
         each[p] += target.offset
+    known = np.isfinite(target.noise)
     sampling, found = (
         np.maximum(np.einsum("ij,jk,ik->i", change, covariance, change), 0.0)
-        for covariance in (target.sampling, target.noise)
+        for covariance in (target.sampling, np.where(known, target.noise, 0.0))
     )
-    some = np.append(kept, p)
+    some = np.append(kept, p) if known.all() else kept  # or an intercept that nothing bounds
     noise[some] = found[some]
     return numbers, sampling, noise, middle

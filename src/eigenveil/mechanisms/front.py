@@ -49,6 +49,7 @@ from eigenveil.mechanisms.scalars.distances import (
     distance_share,
 )
 from eigenveil.privacy import accounting
+from eigenveil.privacy.clauses import KNOWN_TURN
 from eigenveil.privacy.cost import Cost, Gaussian
 
 __all__ = ["Front"]
@@ -129,7 +130,8 @@ class Front:
         ready = self.prepare(source, start, gate)
         table, columns = ready.table, ready.columns
         matrices = self._matrices(ready.left)
-        changed = ChangedSource(table.base, ready.clip, table.limits)
+        known = bool(table.turn.min() >= KNOWN_TURN)
+        changed = ChangedSource(table.base, ready.clip, table.limits, counts_turns=known)
         released = matrices.within(table.source, ready.clip, ready.inverse, gate, changed)
         assert released.clearness is not None  # of this mechanism
         kept = columns.kept(released.clearness, released.noise_scale, refined=ready.refined)

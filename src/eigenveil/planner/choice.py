@@ -202,7 +202,7 @@ def _matrix(situation: Situation) -> Choice:
     return Choice(
         mechanism="elliptical",
         reason="unit rows need no bound, and released numbers decide between them and clipped "
-        "rows; a bound that is stated only tightens",
+        "rows; a length that is stated only tightens",
     )
 
 

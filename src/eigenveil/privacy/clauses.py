@@ -8,6 +8,7 @@ __all__ = [
     "CENTRE_CLAUSES",
     "DRAWN_CLAUSE",
     "ENTRIES_CLAUSE",
+    "KNOWN_TURN",
     "MODEL_CLAUSE",
     "UNIT_LENGTH_CLAUSE",
     "ZEROED_CLAUSE",
@@ -19,6 +20,7 @@ __all__ = [
     "further_clipping_clause",
 ]
 
+KNOWN_TURN = 1000.0  # scales; on shorter circles a mean may well lie whole turns away
 _MOST_INTERVALS = 8  # spelled out in the sentence; release.json lists them all
 MODEL_CLAUSE = "rows clipped where the assumed model has none (a public rule)"
 UNIT_LENGTH_CLAUSE = "every row scaled to unit length about the centre, whatever its length"
@@ -57,16 +59,17 @@ def entries_clause(limit: float, turn: float) -> str:
 
     ``turn`` is the shortest over the columns.
     """
+    uncounted = "" if turn >= KNOWN_TURN else ", which do not count as changes"
     return (
         f"{ENTRIES_CLAUSE}{limit:.4g} scales from the centre pulled in to that distance, "
         f"after whole turns of {turn:.4g} scales or more are taken off; the centre is known up to "
-        "such turns (chosen by public and private numbers)"
+        f"such turns{uncounted} (chosen by public and private numbers)"
     )
 
 
 def changed_clause(share: float, noise: float, *, of_persons: bool) -> str:
     """Say how many rows limits changed; of persons, the mean over them of each one's share."""
-    told = f"{percent(max(0.0, share), 2)} +- {percent(noise, 2)}"
+    told = f"{percent(min(max(0.0, share), 1.0), 2)} +- {percent(noise, 2)}"
     whose = "of each one's rows, on average," if of_persons else "of the rows"
     return f"{told} {whose} were changed by these limits (a noisy share)"
 

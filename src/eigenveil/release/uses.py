@@ -16,6 +16,7 @@ from eigenveil.numerics.correlation import clear_variances, correlation_noise, e
 from eigenveil.numerics.random import SimulationSource, SystemSource
 from eigenveil.numerics.variates import normals
 from eigenveil.release.artefact import Release
+from eigenveil.report.views import unknown_turns
 
 __all__ = [
     "conditional_means",
@@ -348,4 +349,9 @@ def _location(release: Release) -> NDArray[np.float64]:
     location = release.arrays["location"]
     if not np.isfinite(location).all() or release.settings.get("centring") == "paired":
         raise InvalidDataError("this needs a release with a centre, and this one has none")
+    if unknown_turns(release.arrays):
+        raise InvalidDataError(
+            "this needs means, and this release knows them up to multiples of its turns only: "
+            "release with more rows or a larger budget"
+        )
     return location

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.numerics.correlation import correlation_noise, entry_noise
+from eigenveil.privacy.clauses import KNOWN_TURN
 from eigenveil.privacy.ledger import Balance
 from eigenveil.text import percent, printable
 
@@ -31,6 +32,7 @@ __all__ = [
     "spectrum",
     "spending",
     "target_name",
+    "unknown_turns",
     "why_left_out",
 ]
 
@@ -100,7 +102,7 @@ def estimand(settings: Mapping[str, Any]) -> str:
         return "nothing: it is the zero matrix, the best answer where noise hides everything"
     if "changed_share" in settings:
         share, noise = settings["changed_share"], settings["changed_share_noise"]
-        told = f"{percent(max(0.0, share), 1)} +- {percent(noise, 1)}"
+        told = f"{percent(min(max(0.0, share), 1.0), 1)} +- {percent(noise, 1)}"
         return (
             "the covariance of your rows; those beyond the released limits were pulled in to "
             f"them: {told}"
@@ -112,6 +114,14 @@ def estimand(settings: Mapping[str, Any]) -> str:
         f"the covariance of your rows; those farther than {length:.6g} from the centre were "
         "pulled in to it"
     )
+
+
+def unknown_turns(arrays: Arrays) -> bool:
+    """Return whether means are known up to whole turns only: circles were too short to tell."""
+    if "turn" not in arrays:
+        return False
+    scale = arrays["scale"] if "scale" in arrays else np.ones(len(arrays["turn"]))
+    return bool((arrays["turn"] / scale).min() < KNOWN_TURN)
 
 
 def eigenvalues(matrix: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -22,6 +22,8 @@ from eigenveil.data.sources.rowwise import RowwiseSource
 
 __all__ = ["ChangedSource", "LimitedSource", "SquaredSource"]
 
+_ROUNDING = 1 - 1e-12  # of an entry at its limit
+
 
 class LimitedSource(RowwiseSource):
     """Rows divided by scales, folded about a centre and limited in each column."""
@@ -75,12 +77,21 @@ class ChangedSource(RowwiseSource):
         Centre and clipping radius of the rows, and other limits, all public or released.
     limits : ColumnLimits, optional
         Scales, turns and limits of columns, all public or released.
+    counts_turns : bool
+        Whether a row that was moved by whole turns only is a changed one.
 
     """
 
-    def __init__(self, source: RowSource, clip: Clip, limits: ColumnLimits | None = None) -> None:
+    def __init__(
+        self,
+        source: RowSource,
+        clip: Clip,
+        limits: ColumnLimits | None = None,
+        *,
+        counts_turns: bool = True,
+    ) -> None:
         super().__init__(source, 1)
-        self._clip, self._limits = clip, limits
+        self._clip, self._limits, self._counts_turns = clip, limits, counts_turns
 
     def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
         """Return the marks of rows of ``base``, as one column."""
@@ -89,6 +100,9 @@ class ChangedSource(RowwiseSource):
         with np.errstate(all="ignore"):
             if self._limits is not None:
                 rows, changed = limited(chunk, self._limits)
+                if not self._counts_turns:
+                    most = self._limits.limit * _ROUNDING
+                    changed = np.asarray((np.abs(rows - self._limits.centre) >= most).any(axis=1))
             if clip.box is not None:
                 changed |= ((rows < clip.box[0]) | (rows > clip.box[1])).any(axis=1)
             changed |= clip.relative_norms(rows) > 1.0

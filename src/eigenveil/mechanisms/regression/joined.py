@@ -42,6 +42,7 @@ from eigenveil.mechanisms.scalars.column_scale import ColumnScale, scale_share
 from eigenveil.mechanisms.scalars.median_of_means import MedianOfMeans, blocks_of, findable
 from eigenveil.numerics.ridge import RidgeState
 from eigenveil.privacy.accounting import gaussian_epsilon, part
+from eigenveil.privacy.clauses import KNOWN_TURN
 from eigenveil.privacy.cost import Cost, Gaussian
 
 __all__ = ["JoinedRegression"]
@@ -62,7 +63,6 @@ _MIN_LIMIT, _LIMIT_NOISE = 3.0, 0.0015  # of the last mean; the second times n m
 _CLIPPED_SHARE = 0.1  # of the residuals, as the ridge expects it
 _CLIPPING_ERROR = 0.3  # relative error of a step from clipped rows, at the radius that was found
 _MIN_CONCENTRATION = 0.4  # of residuals on a circle of 16 deviations
-_KNOWN_TURN = 1000.0  # scales; on shorter circles the centre of a feature may be off by a turn
 _PRECISION = 1e9  # length, in scales, up to which rows enter prediction errors unchanged
 
 
@@ -301,7 +301,7 @@ class JoinedRegression:
 
     @property
     def _knows_turns(self) -> bool:
-        return self._front(np.ones(self.targets)).longest_turn >= _KNOWN_TURN
+        return self._front(np.ones(self.targets)).longest_turn >= KNOWN_TURN
 
     def _stage(
         self,

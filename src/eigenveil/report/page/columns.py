@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from eigenveil.report.page.drawings import signed
 from eigenveil.report.page.images import draw_image
 from eigenveil.report.page.tables import Arrays, times
-from eigenveil.report.views import feature_names, means_alone
+from eigenveil.report.views import feature_names, means_alone, unknown_turns
 
 __all__ = ["columns_section"]
 
@@ -31,7 +31,13 @@ def columns_section(document: Mapping[str, Any], arrays: Arrays) -> str:
     shown = np.arange(min(d, _MOST))
     titles = [title for title, values in (("mean", mean), ("scale", scale)) if values is not None]
     told = _told(settings, mean, scale)
-    if mean is not None and noise:
+    turns = arrays["turn"] if unknown_turns(arrays) else None
+    if mean is not None and turns is not None:
+        told += (
+            " Rows are few: a mean is known up to multiples of the number after ±, and stated as "
+            "near to zero as that allows."
+        )
+    elif mean is not None and noise:
         told += (
             " After ± stands the standard deviation of the noise on a mean, and of nothing else: "
             "long tails that were pulled in and empty cells move means too."
@@ -43,7 +49,8 @@ def columns_section(document: Mapping[str, Any], arrays: Arrays) -> str:
     items = [f'<li class="head{" one" * (len(titles) < 2)}"><span>column</span>{head}</li>']
     for j, name in zip(shown.tolist(), feature_names(settings, shown), strict=True):
         unit = 1.0 if scale is None else float(scale[j])
-        numbers = [] if mean is None else [_number(mean[j], noise * unit)]
+        error = noise * unit if turns is None else float(turns[j])
+        numbers = [] if mean is None else [_number(mean[j], error)]
         numbers += [] if scale is None else [_number(unit)]
         if not np.isfinite(unit):
             numbers = [_OUT] * len(numbers)
