@@ -132,9 +132,20 @@ def test_noise_falls_with_the_residuals_not_with_the_target():
     assert errors[1] < 20 * errors[0]
 
 
-def test_a_target_of_one_value_is_not_found_and_says_so():
+def test_a_target_without_a_distance_has_a_median_for_what_the_matrix_would_cost():
+    """The search finds nothing at such budgets; the gate refuses steps beyond the whole."""
+    for whole in (Gaussian(0.001), Pure(0.001)):
+        model, _ = run(steps(whole, 3), np.column_stack([X, Y]))
+        assert model.gram is None
+        (target,) = model.targets
+        assert not target.coefficients.any()
+        assert np.isfinite(target.offset)
+        assert np.isinf(target.offset_error)
+
+
+def test_where_the_number_of_rows_is_private_a_target_without_a_distance_is_refused():
     with pytest.raises(NothingFoundError, match="target_bounds"):
-        run(steps(Gaussian(0.001), 3), np.column_stack([X, Y]))
+        run(steps(Gaussian(0.001), 3), np.column_stack([X, Y]), ADD)
 
 
 def test_bad_rows_contribute_nothing_or_stop_before_the_charge():

@@ -47,10 +47,10 @@ from eigenveil.mechanisms.scalars.distances import (
     NoisyDistances,
     PrivateDistances,
 )
-from eigenveil.mechanisms.scalars.median_of_means import MedianOfMeans
+from eigenveil.mechanisms.scalars.median_of_means import MedianOfMeans, blocks_of
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.ridge import RidgeState
-from eigenveil.privacy.accounting import compose
+from eigenveil.privacy.accounting import compose, gaussian_epsilon
 from eigenveil.privacy.cost import Cost
 from eigenveil.text import listed
 from eigenveil.wording import THOUSANDS, Part, option
@@ -221,7 +221,10 @@ class LinearStages:
         p = source.n_columns - len(self.targets)
         read = Clip(row_norm=LARGEST_NORM, on_invalid=start.on_invalid, on_missing=start.on_missing)
         check_rows(source, p, read)
-        offsets = [self._offset(source, p, i, read, gate) for i in range(len(self.targets))]
+        found = [self._offset(source, p, i, read, gate) for i in range(len(self.targets))]
+        offsets = [each for each in found if each is not None]
+        if len(offsets) < len(found):
+            return self._medians(source, p, found, read, gate)
         features = ColumnsSource(source, slice(0, p))
         scale = self._scales(features, read, gate)
         centre = self._centre(features, scale, read, gate)
@@ -249,8 +252,8 @@ class LinearStages:
 
     def _offset(
         self, source: RowSource, p: int, i: int, read: Clip, gate: Gate
-    ) -> tuple[float, float]:
-        """Return what a target is taken about, and its squared error."""
+    ) -> tuple[float, float] | None:
+        """Return what a target is taken about, and its squared error; None if none is found."""
         start = replace(read, on_missing="invalid")
         if self.target_boxes is not None:
             low, high = self.target_boxes[i]
@@ -259,13 +262,46 @@ class LinearStages:
             start = replace(start, row_norm=_norm((high - low) / 2), centre=centre, box=box)
         column = ColumnsSource(source, slice(p + i, p + i + 1))
         found = self.targets[i].offset.run(column, start, gate)
-        if found is None:
+        if found is not None:
+            return float(found[0][0]), found[1]
+        if self.gram is None or not gate.adjacency.count_is_public:  # nothing buys a median
             raise NothingFoundError(
                 "no distance of the target stood out, and the budget is spent: state ",
                 option("target_bounds"),
                 ", or give more rows or a larger budget; most values may be equal",
             )
-        return float(found[0][0]), found[1]
+        return None
+
+    def _medians(
+        self,
+        source: RowSource,
+        p: int,
+        offsets: Sequence[tuple[float, float] | None],
+        read: Clip,
+        gate: Gate,
+    ) -> LinearModel:
+        """Return targets without coefficients, where no distance of one of them stood out.
+
+        What the matrix would have cost buys medians of means of those.
+        """
+        missing, none, nothing = offsets.count(None), np.zeros(1), np.zeros((1, 1))
+        pure = isinstance(self.gram, WishartCov)
+        if isinstance(self.gram, WishartCov):
+            epsilon = self.gram.epsilon / missing
+        else:
+            assert self.gram is not None  # or `_offset` would have raised
+            epsilon = gaussian_epsilon(self.gram.mu / math.sqrt(missing))
+        assert gate.rows is not None  # a search has read the rows
+        block = blocks_of(gate.rows * epsilon, ranged=self.target_boxes is not None)
+        models = []
+        for i, offset in enumerate(offsets):
+            if offset is None:
+                step = MedianOfMeans(epsilon=epsilon, block=block, gaussian=not pure)
+                column = ColumnsSource(source, slice(p + i, p + i + 1))
+                value, error = step.run(column, replace(read, on_missing="invalid"), gate)
+                offset = float(value[0]), error
+            models.append(NoisyModel(*offset, none, none, nothing, nothing))
+        return LinearModel(tuple(models), np.zeros(p), np.ones(p), self.lift, None, None)
 
     def _scales(self, features: RowSource, read: Clip, gate: Gate) -> NDArray[np.float64]:
         if isinstance(self.scale, np.ndarray):
