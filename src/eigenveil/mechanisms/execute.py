@@ -303,6 +303,9 @@ def private_scale_words(
 ) -> str:
     """Return that columns were divided by scales, and which were left out, by name."""
     left = np.flatnonzero(np.isinf(scale)).tolist()
+    found = scale[np.isfinite(scale)]
+    if found.size > 1 and (found == found[0]).all() and not (known or left):
+        return f"{what} divided by one private scale, as all seem to share a unit"
     but = ", those that are 0 or 1 by 1" * known
     without = f"; left out, as no scale was found for them: {listed(_named(left, names))}"
     return f"{what} divided by private scales{but}{without * bool(left)}"
