@@ -38,8 +38,8 @@ def interval_section(settings: Mapping[str, Any], arrays: Arrays) -> str:
     share = float(np.median(arrays["noise_share"]))
     return (
         "<p>Each interval is to cover the coefficient of the population in "
-        f"{settings['interval_level']:.0%} of releases, if rows are many, the mean of the target is "
-        "linear in the features and few rows were pulled in. It counts what sampling and what "
+        f"{settings['interval_level']:.0%} of releases, if rows are many, the mean of the target "
+        "is linear in the features and few rows were pulled in. It counts what sampling and what "
         "noise leave, and not what clipping takes: on tables with long tails, not enough. Noise is "
         f"responsible for {share:.0%} of the squared width of the median interval.</p>"
     )
