@@ -24,7 +24,7 @@ _MOVE_FACTOR = 4.0  # of variances in one unit, within which columns keep one sc
 _PRECISE = 0.15  # noise of a first variance below which it corrects any scale
 # Deviations of the noise, of a column that counts show in the common unit, where the noise is small
 # in that unit: otherwise noise alone would pass for a variance of it.
-_SHARED_VARIANCE, _SHARED_NOISE = 1.5, 0.5
+_SHARED_VARIANCE, _SHARED_NOISE = 1.5, 0.25
 _FOUND_VARIANCE = 5.0  # deviations of the noise, of a column whose scale is not sure
 
 
@@ -107,8 +107,10 @@ class Columns:
         if not self.known.any():  # equal rows: what is clear about them is where the centre is off
             return np.zeros(self.known.size, dtype=bool)
         if self.one_unit:
-            shared = self.shared & (noise < _SHARED_NOISE)
-            return np.asarray(clearness > np.where(shared, _SHARED_VARIANCE, CLEAR_VARIANCE))
+            small = noise < _SHARED_NOISE
+            shared = _SHARED_VARIANCE if small else CLEAR_VARIANCE
+            others = CLEAR_VARIANCE if small else _FOUND_VARIANCE
+            return np.asarray(clearness > np.where(self.shared, shared, others))
         believed = self.sure
         if refined:
             believed = believed | (clearness > _FOUND_VARIANCE)

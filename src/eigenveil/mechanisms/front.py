@@ -76,6 +76,7 @@ _FIRST_LIMIT_NOISE, _LIMIT_NOISE = 0.4, 0.3  # over q: where a limit would save 
 _MOST_RADIUS, _RADIUS_NOISE = 4.0, 0.02  # over sqrt(d); the second over q as well
 _UNSEARCHED_RADIUS = 0.8  # R^2/d
 _RADIUS_STEP = 2.0**-0.125
+_ROUNDING = 1 + 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,11 +231,14 @@ class Front:
     def _circles(self) -> tuple[int, int, float]:
         """Number of circles, doublings from one to the next, and the share of all together.
 
-        As many as are cheap, and fewer that are farther apart where noise is small enough.
+        As many as are cheap, and fewer that are farther apart where noise is small enough, or two
+        that are near each other where it is large.
         """
         noise = 2 * math.sqrt(self.columns) / (max(1, self.rows) * self.mu)
         share = min(_MOST_CIRCLE, max(_LEAST_CIRCLE, (noise / _ANGLE) ** 2))
         count = min(_MOST_CIRCLES, max(_LEAST_CIRCLES, int(_CIRCLES / share)))
+        if noise > _ANGLE * math.sqrt(share) * _ROUNDING:  # too much to tell turns of a long circle
+            return count, 1, count * share
         wide = _WIDE_CIRCLES * (2 * noise / _ANGLE) ** 2  # half the noise for twice the distance
         if count == _MOST_CIRCLES and wide <= count * share:
             return _WIDE_CIRCLES, 3, count * share
