@@ -72,6 +72,7 @@ def on_page(page, guarantee):
 
 
 @pytest.mark.parametrize("release_of", [components, persons, streamed, covariance, simulated])
+@pytest.mark.filterwarnings("ignore::eigenveil.exceptions.ColumnsLeftOutWarning")
 def test_all_say_the_same(release_of, csv, tmp_path):
     estimator, rows = release_of(csv, tmp_path)
     fitted = estimator.fit(rows)

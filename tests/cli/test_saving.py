@@ -156,6 +156,7 @@ main(sys.argv[1:])
 
 @pytest.mark.parametrize("d", [1, 3, 300])
 @pytest.mark.parametrize("k", [1, None])
+@pytest.mark.filterwarnings("ignore::eigenveil.exceptions.ColumnsLeftOutWarning")
 def test_the_room_that_is_kept_is_enough_and_not_much_more(d, k, tmp_path):
     pandas = pytest.importorskip("pandas")
     rows = np.random.default_rng(0).standard_normal((400, d))

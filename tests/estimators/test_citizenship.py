@@ -290,6 +290,7 @@ def test_pickles_work_and_hold_no_record(estimator, rows, tmp_path):
 
 @BOTH
 @pytest.mark.parametrize("display", ["diagram", "text"])
+@pytest.mark.filterwarnings("ignore::eigenveil.exceptions.ColumnsLeftOutWarning")
 def test_estimators_show_themselves(estimator, display, rows, tmp_path):
     """Warnings are errors here: the page reads the docstring by scikit-learn's rules."""
     ledger = Ledger.create(tmp_path / "l", **BUDGET)

@@ -337,6 +337,7 @@ def test_mistakes_get_one_line_of_advice_and_cost_nothing(
     assert ledger.entries == ()
 
 
+@pytest.mark.filterwarnings("ignore::eigenveil.exceptions.WholeTurnsWarning")
 def test_a_covariance_needs_no_bound_but_clipping_does(rows, tmp_path):
     ledger = Ledger.create(tmp_path / "l", epsilon=5.0, delta=1e-5)
     with pytest.raises(BoundsRequiredError, match=r"give bounds=.* or row_norm=R"):
@@ -454,6 +455,7 @@ def test_rows_that_can_be_read_once_cannot_be_centred(estimator, rows, tmp_path)
 
 
 @BOTH
+@pytest.mark.filterwarnings("ignore::eigenveil.exceptions.ColumnsLeftOutWarning")
 def test_bounds_and_their_origin_are_stated(estimator, rows):
     clipping = {"mechanism": "analyze-gauss" if estimator is PrivatePCA else "cleaned"}
     derived = estimator(**BUDGET, **clipping, bounds=(0, 6)).fit(rows).privacy_.sentence()

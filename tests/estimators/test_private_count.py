@@ -84,6 +84,7 @@ def test_intervals_use_the_number_of_drawn_rows():
 
 @pytest.mark.parametrize("on_missing", ["invalid", "centre"])
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 100, 700, 1500])
+@pytest.mark.filterwarnings("ignore::eigenveil.exceptions.WholeTurnsWarning")
 def test_nothing_is_lost_after_the_charge(tmp_path, n, on_missing):
     for name, rows in {
         "normal": table(n),

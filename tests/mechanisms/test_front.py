@@ -239,6 +239,7 @@ def test_what_cannot_be_released_is_refused_before_the_charge(tmp_path, rows, er
     assert ledger.entries == ()
 
 
+@pytest.mark.filterwarnings("ignore::eigenveil.exceptions.WholeTurnsWarning")
 def test_few_rows_release_numbers_or_zero(tmp_path):
     """Tables at the edge of a refusal: nothing is lost after the charge."""
     for n, epsilon in ((100, 5.0), (300, 1.5), (3000, 0.5)):

@@ -133,6 +133,7 @@ def measured(situation, mechanism, repeats):
     ],
     ids=lambda part: part if isinstance(part, str) else f"{part.task}-{part.n}x{part.d}",
 )
+@pytest.mark.filterwarnings("ignore::eigenveil.exceptions.WholeTurnsWarning")
 def test_predictions_are_near_what_estimators_do(situation, mechanism):
     """Within a factor of 1.5; the means of eight releases vary by 5 to 15 %."""
     found = predict(situation, mechanism)

@@ -159,6 +159,9 @@ def warn_of_columns(estimator: BaseEstimator) -> None:
 def warn_of_hidden_variances(estimator: BaseEstimator) -> None:
     """Warn of columns without a released variance: released facts alone."""
     hidden = np.isfinite(estimator.scale_) & (estimator.covariance_.diagonal() == 0)
+    box = estimator.release_.settings["bounds"]
+    if box is not None:
+        hidden &= np.array(box["low"]) < np.array(box["high"])  # others are constant as stated
     proofs, shares = estimator.release_.proofs, estimator.shares_
     nothing = "elliptical" in proofs and not estimator.covariance_.any()
     divided = "scale" in shares or bool((estimator.scale_ != 1).any())
