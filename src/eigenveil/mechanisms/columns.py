@@ -23,8 +23,9 @@ _UNIT_FACTOR, _UNIT_COLUMNS, _UNIT_FOUND = 3.0, 0.75, 0.3
 _MOVE_FACTOR = 4.0  # of variances in one unit, within which columns keep one scale
 _PRECISE = 0.15  # noise of a first variance below which it corrects any scale
 # Deviations of the noise, of a column that counts show in the common unit, where the noise is small
-# in that unit: otherwise noise alone would pass for a variance of it.
-_SHARED_VARIANCE, _SHARED_NOISE = 1.5, 0.25
+# in that unit: otherwise noise alone would pass for a variance of it. The second limit is in squared
+# scales that columns have of their own.
+_SHARED_VARIANCE, _SHARED_NOISE, _OWN_NOISE = 1.5, 0.25, 0.5
 _FOUND_VARIANCE = 5.0  # deviations of the noise, of a column whose scale is not sure
 
 
@@ -44,6 +45,8 @@ class Columns:
         Whether all seem to share one unit.
     shared : array of bool
         Whether its own counts show it in that unit.
+    own : array
+        Scale that was found for it alone, in that unit; zero where there is none.
 
     """
 
@@ -52,6 +55,7 @@ class Columns:
     sure: NDArray[np.bool_]
     one_unit: bool
     shared: NDArray[np.bool_]
+    own: NDArray[np.float64]
 
     @classmethod
     def of(cls, found: FoundScales, apart: int = 0) -> "Columns":
@@ -72,11 +76,21 @@ class Columns:
             shared = seen & (share > 1 / _UNIT_FACTOR) & (share < _UNIT_FACTOR)
             most = shared.sum() >= _UNIT_COLUMNS * seen.sum()
             one_unit = bool(most and seen[joins].mean() >= _UNIT_FOUND)
+        found_own = np.zeros(found.scale.size)
         if one_unit:
+            if not found.one_unit:
+                found_own = np.where(seen, found.scale / median, 0.0)
             # Only a column that is surely far beyond the others keeps a unit of its own.
             own = ~joins | (found.sure & (found.bulk > _UNIT_FACTOR * median))
             scale = np.where(own, scale, median)
-        return cls(scale=scale, known=known, sure=found.sure, one_unit=one_unit, shared=shared)
+        return cls(
+            scale=scale,
+            known=known,
+            sure=found.sure,
+            one_unit=one_unit,
+            shared=shared,
+            own=found_own,
+        )
 
     def factors(
         self, variances: NDArray[np.float64], noise: NDArray[np.float64]
@@ -108,9 +122,11 @@ class Columns:
             return np.zeros(self.known.size, dtype=bool)
         if self.one_unit:
             small = noise < _SHARED_NOISE
-            shared = _SHARED_VARIANCE if small else CLEAR_VARIANCE
+            # A column whose own scale was found is compared with that.
+            easy = self.shared & (small | (noise < _OWN_NOISE * self.own**2))
             others = CLEAR_VARIANCE if small else _FOUND_VARIANCE
-            return np.asarray(clearness > np.where(self.shared, shared, others))
+            least = np.where(self.shared, CLEAR_VARIANCE, others)
+            return np.asarray(clearness > np.where(easy, _SHARED_VARIANCE, least))
         believed = self.sure
         if refined:
             believed = believed | (clearness > _FOUND_VARIANCE)
