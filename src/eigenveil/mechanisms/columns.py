@@ -23,8 +23,8 @@ _UNIT_FACTOR, _UNIT_COLUMNS, _UNIT_FOUND = 3.0, 0.75, 0.3
 _MOVE_FACTOR = 4.0  # of variances in one unit, within which columns keep one scale
 _PRECISE = 0.15  # noise of a first variance below which it corrects any scale
 # Deviations of the noise, of a column that counts show in the common unit, where the noise is small
-# in that unit: otherwise noise alone would pass for a variance of it. The second limit is in squared
-# scales that columns have of their own.
+# in that unit: otherwise noise alone would pass for a variance of it. The second limit is in
+# squared scales that columns have of their own.
 _SHARED_VARIANCE, _SHARED_NOISE, _OWN_NOISE = 1.5, 0.25, 0.5
 _FOUND_VARIANCE = 5.0  # deviations of the noise, of a column whose scale is not sure
 

@@ -186,8 +186,8 @@ def _simulated(situation: RegressionSituation, request: RegressionRequest, seed:
     model = fitted.model
     found, kept = np.zeros(p), np.isfinite(model.scale)
     offset = model.targets[0].offset
-    if model.gram is not None:
-        coefficients = model.targets[0].coefficients
+    coefficients = model.targets[0].coefficients
+    if coefficients.size > 1:  # otherwise the offset is all there is
         found[kept] = coefficients[1:] / model.scale[kept]
         offset += model.lift * coefficients[0] - found @ model.centre
     if n == situation.n:
