@@ -25,7 +25,7 @@ _PRECISE = 0.15  # noise of a first variance below which it corrects any scale
 # Deviations of the noise, of a column that counts show in the common unit, where the noise is small
 # in that unit: otherwise noise alone would pass for a variance of it. The second limit is in
 # squared scales that columns have of their own.
-_SHARED_VARIANCE, _SHARED_NOISE, _OWN_NOISE = 1.5, 0.25, 0.5
+_SHARED_VARIANCE, _SHARED_NOISE, _OWN_NOISE = 1.5, 0.3, 0.5
 _FOUND_VARIANCE = 5.0  # deviations of the noise, of a column whose scale is not sure
 
 
