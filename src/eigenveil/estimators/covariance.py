@@ -25,7 +25,6 @@ from eigenveil.estimators.results import noise_of_means, public_settings
 from eigenveil.estimators.tables import TableEstimator, filled, mean_score, per_row
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, RowNorm
-from eigenveil.mechanisms.columns import without_hidden
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.execute import FitResult
 from eigenveil.mechanisms.registry import CovarianceEntry
@@ -422,13 +421,10 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
 
 def _of_rows(fitted: FitResult[NoisyMatrix]) -> NoisyMatrix:
     """Return the released second moment as that of single rows in which no cell is empty."""
-    noisy, entry = fitted.result.inner, fitted.plan.entry
-    if entry.auto and fitted.plan.request.divides_by_ranges:
-        # A range may be far wider than what varies: noise would pass for a variance.
-        noisy = without_hidden(noisy, fitted.result.centre_error)
-    noisy = noisy.scaled(fitted.per_row * fitted.pair_factor**2)
+    noisy = fitted.result.inner.scaled(fitted.per_row * fitted.pair_factor**2)
     if fitted.result.pairs_present is None:
         return noisy
+    entry = fitted.plan.entry
     noisy = noisy.allowing_for(fitted.result.pairs_present)
     if not (isinstance(entry, CovarianceEntry) and entry.semidefinite):
         return noisy

@@ -15,6 +15,7 @@ from eigenveil.data.sources import RowSource, ScaledSource
 from eigenveil.mechanisms.base import Gate, proofs_of
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.centred import CentredResult
+from eigenveil.mechanisms.columns import without_hidden
 from eigenveil.mechanisms.stages import Plan
 from eigenveil.numerics.memory import require_memory
 from eigenveil.numerics.random import NoiseSource
@@ -154,6 +155,10 @@ def execute(
     )
     result = plan.procedure.run(source, plan.start, gate)
     del source  # post-processing only from here
+    if request.divides_by_ranges and plan.entry.auto:
+        # A range may be far wider than what varies: noise would pass for a variance.
+        error = result.centre_error * (result.noisy_count or 1.0)
+        result = replace(result, inner=without_hidden(result.inner, error))
     if result.drawn_rows is not None:
         plan = replace(plan, drawn_rows=result.drawn_rows)
     stated = plan.stated.chosen(
@@ -282,18 +287,25 @@ def _scale_words(
     if result.scale is not None:
         known = plan.request.known_scale is not None
         words = private_scale_words("columns", result.scale, names, known=known)
-        return (words,) if plan.components else (words, *_hidden_words(result, names))
+        return (words,) if plan.components else (words, *_hidden_words(plan, result, names))
     if plan.request.divides_by_ranges:
-        return ("columns divided by half their stated ranges",)
+        hidden = _hidden_words(plan, result, names)
+        return ("columns divided by half their stated ranges", *hidden)
     stated = ("columns divided by scales stated by the caller",)
     return stated if plan.request.scale is not None else ()
 
 
-def _hidden_words(result: CentredResult[Any], names: Sequence[str] | None) -> tuple[str, ...]:
-    """Return which variances are zero, by name."""
-    assert result.scale is not None  # private scales come first
-    with_scale = np.flatnonzero(np.isfinite(result.scale))
-    hidden = with_scale[result.inner.matrix.diagonal() == 0].tolist()
+def _hidden_words(
+    plan: Plan, result: CentredResult[Any], names: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Return which variances are zero, by name, but for columns that are constant as stated."""
+    matrix, box = result.inner.matrix, plan.request.box
+    found = np.ones(len(matrix)) if result.scale is None else result.scale
+    zero = np.zeros(found.size, dtype=bool)
+    zero[np.isfinite(found)] = matrix.diagonal() == 0
+    if box is not None:
+        zero &= box[0] < box[1]
+    hidden = np.flatnonzero(zero).tolist()
     told = f"variances that noise hides are zero: {listed(_named(hidden, names))}"
     return (told,) if hidden and result.inner.noise_scale > 0 else ()
 

@@ -311,12 +311,14 @@ def feature_names(settings: Mapping[str, Any], columns: NDArray[np.intp]) -> tup
 
 
 def left_out(settings: Mapping[str, Any], arrays: Arrays) -> tuple[str, ...]:
-    """Return the columns without a private scale, or without a variance in a covariance."""
+    """Return the columns without a private scale, or whose variance noise hides."""
     out = np.zeros(settings["n_features"], dtype=bool)
+    box = settings.get("bounds")
     if "scale" in settings.get("shares", {}):
         out |= np.isinf(arrays.get("scale", out))
-        if "covariance" in arrays and arrays["covariance"].any():
-            out |= arrays["covariance"].diagonal() == 0
+    if "scale" in arrays and "covariance" in arrays and arrays["covariance"].any():
+        constant = False if box is None else np.equal(box["low"], box["high"])  # as stated
+        out |= (arrays["covariance"].diagonal() == 0) & ~np.asarray(constant)
     return feature_names(settings, np.flatnonzero(out))
 
 

@@ -278,10 +278,7 @@ class _Eigen:
 
     def pooled(self, other: NoisyMatrix) -> "_Eigen":
         """Return the average of two releases of one matrix, weighted by their precisions."""
-        first, second = self.scale**-2, other.noise_scale**-2
-        scale = (first + second) ** -0.5
-        matrix = (first * self.noisy.matrix + second * other.matrix) * scale**2
-        return _Eigen.of(NoisyMatrix(matrix, scale, GaussianLaw(self.values.size, scale)))
+        return _Eigen.of(self.noisy.pooled(other))
 
     def cleaned(self, trace_bound: float, spike: float) -> tuple[NDArray[np.float64], float]:
         """Return cleaned eigenvalues and their estimated risk."""

@@ -98,6 +98,13 @@ class NoisyMatrix:
             spread=None if spread is None else replace(spread, fourth=spread.fourth * factor**2),
         )
 
+    def pooled(self, other: "NoisyMatrix") -> "NoisyMatrix":
+        """Return the average of two draws on one matrix, weighted by their precisions."""
+        first, second = self.noise_scale**-2, other.noise_scale**-2
+        scale = (first + second) ** -0.5
+        matrix = (first * self.matrix + second * other.matrix) * scale**2
+        return NoisyMatrix(matrix, scale, GaussianLaw(len(matrix), scale))
+
     def with_eigenvalues(
         self, change: Callable[[NDArray[np.float64]], NDArray[np.float64]]
     ) -> "NoisyMatrix":

@@ -36,7 +36,7 @@ from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov
 from eigenveil.mechanisms.front import Front
 from eigenveil.mechanisms.prepared import Prepared, Table
-from eigenveil.mechanisms.regression.joint_matrix import JointMatrix, pooled
+from eigenveil.mechanisms.regression.joint_matrix import JointMatrix
 from eigenveil.mechanisms.regression.linear import LinearModel, NoisyModel, check_rows
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale, scale_share
 from eigenveil.mechanisms.scalars.median_of_means import MedianOfMeans, blocks_of, findable
@@ -147,7 +147,7 @@ class JoinedRegression:
             more = gate.draw(
                 GaussCov(mu=self._part(_STAGE_SHARE * found / self.targets).mu), matrices
             )
-            gram = pooled(gram, more)
+            gram = gram.pooled(more)
         joint = JointMatrix(
             ready=ready,
             gram=gram,
@@ -174,7 +174,7 @@ class JoinedRegression:
 
     @property
     def shares_of_means(self) -> dict[str, float]:
-        """The same where no target has coefficients."""
+        """Shares of mu^2 by what they buy, where no target has coefficients."""
         scales = self.targets * self._scale_share
         return {"scale": scales, "offset": 1 - scales}
 

@@ -16,9 +16,8 @@ from eigenveil.mechanisms.covariance.elliptical import CLEAR_VARIANCE
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.prepared import Prepared
 from eigenveil.numerics.ridge import RidgeState
-from eigenveil.numerics.symmetric import GaussianLaw
 
-__all__ = ["JointMatrix", "pooled"]
+__all__ = ["JointMatrix"]
 
 _MAX_UNSURE_VARIANCE = 2.5  # of a refined column, unless its scale was found beyond doubt
 _MAX_UNSURE_SHARE = 0.6  # the same, of the squared radius
@@ -107,11 +106,3 @@ class JointMatrix:
         """Return the variance of residuals, in squared scales of the target."""
         variance, noise = self.target_variance(i), self.gram.noise_scale
         return max(variance - explained, _MIN_RESIDUAL_SHARE * variance, noise / 2)
-
-
-def pooled(first: NoisyMatrix, second: NoisyMatrix) -> NoisyMatrix:
-    """Return the mean of two draws of one matrix, weighted by their precisions."""
-    weights = first.noise_scale**-2, second.noise_scale**-2
-    scale = sum(weights) ** -0.5
-    matrix = (weights[0] * first.matrix + weights[1] * second.matrix) * scale**2
-    return NoisyMatrix(matrix, scale, GaussianLaw(len(matrix), scale))

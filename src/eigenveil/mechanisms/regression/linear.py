@@ -429,12 +429,8 @@ def _bad_row(targets: Sequence[str], read: Clip) -> InvalidDataError:
 def _per_length(noisy: NoisyMatrix, records: Records, gate: Gate) -> NoisyMatrix:
     """Return the matrix of u, which has unit length at most."""
     factor = 1.0 if records.length is None else records.length**-2
-    law = None if noisy.law is None else noisy.law.scaled(factor)
-    scaled = replace(
-        noisy, matrix=noisy.matrix * factor, noise_scale=noisy.noise_scale * factor, law=law
-    )
     most = 1.0 if gate.adjacency.count_is_public else math.inf
-    return scaled.cleaned(trace_bound=most, spike=0.0)
+    return noisy.scaled(factor).cleaned(trace_bound=most, spike=0.0)
 
 
 def _noise_length(noise: VectorNoise, columns: int, gate: Gate) -> float:
