@@ -52,11 +52,12 @@ COVARIANCES = {  # options of each mechanism
 METHODS = (PCA, *COVARIANCES)
 LOST, REFUSED = "lost", "refused"
 
-MAX_BEHIND, MAX_STANDARD_ERRORS = 0.02, 2.5  # a cell beyond both is behind the best method before
+MAX_LOSS, MAX_STANDARD_ERRORS = 0.02, 2.5  # a cell beyond both is behind the best before
 LARGE_EPSILON, MIN_SHARE_OF_CUTS = 3.0, 0.90
 MAX_GEOMETRIC_LOSS = 0.0025
 MIN_SHARE = 1e-3  # in logarithms of shares
 MIN_LOSS = 1e-5  # in logarithms of losses
+SHOWN_CELLS = 20  # of those behind the best before
 NUMBERS = dict.fromkeys(("rows", "columns", "k", "fits", "lost", "refused"), int)
 NUMBERS |= dict.fromkeys(("epsilon", "mean", "standard_error"), float)
 
@@ -148,9 +149,7 @@ def measure(methods, jobs):
                 found.setdefault((name, epsilon, k, method), []).append(share)
             if i == 0:
                 tick()
-    order = {name: at for at, name in enumerate(TABLES)}
-    cells = sorted(found, key=lambda c: (order[c[0]], *c[1:3], METHODS.index(c[3])))
-    return [line(*cell, found[cell]) for cell in cells]
+    return [line(*cell, outcomes) for cell, outcomes in found.items()]
 
 
 def line(name, epsilon, k, method, outcomes):
@@ -202,59 +201,55 @@ def best_of(lines):
     return {key(row): row for row in sorted(lines, key=lambda row: row["mean"])}
 
 
-def summarise_shares(name, lines):
-    """Print mean shares and losses of one method."""
+def loss_beyond_chance(new, old):
+    """Return by how much a cell is behind; 0 where that is little or may be chance."""
+    loss = old["mean"] - new["mean"]
+    error = math.hypot(old["standard_error"], new["standard_error"])
+    return loss if loss > max(MAX_LOSS, MAX_STANDARD_ERRORS * error) else 0.0
+
+
+def summarise_method(lines, before, judged):
+    """Print shares and losses of one method, beside the best before in each cell."""
     by_rank = {k: [row["mean"] for row in lines if row["k"] == k] for k in RANKS}
-    means = "  ".join(f"{k}: {statistics.fmean(s):.4f}" for k, s in by_rank.items() if s)
-    print(f"\n{name}, {len(lines)} cells; mean share for k = {means}")
+    means = (f"{k}: {statistics.fmean(shares):.4f}" for k, shares in by_rank.items() if shares)
+    print("mean share by k", *means, sep="  ")
     shares = [max(row["mean"], MIN_SHARE) for row in lines]
-    print(f"1 - geometric mean of shares: {1 - geometric_mean(shares):.4f}")
+    say("1 - geometric mean of shares", 1 - geometric_mean(shares))
     losses = [max(1 - row["mean"], MIN_LOSS) for row in lines]
-    limit = MAX_GEOMETRIC_LOSS if name == PCA else None
-    say("geometric mean of losses (1 - share)", geometric_mean(losses), limit)
-    cuts = [row for row in lines if is_cut(row) and row["epsilon"] == LARGE_EPSILON]
-    if cuts:
-        low = [row for row in cuts if row["mean"] < MIN_SHARE_OF_CUTS]
-        say("cells of cut tables below .90 at eps 3", len(low), 0 if name == PCA else None)
-        worst = min(cuts, key=lambda row: row["mean"])
-        print(f"worst of these: {worst['mean']:.3f} ({cell(worst)})")
-    say("lost fits", sum(row["lost"] for row in lines), 0 if name == PCA else None)
+    limit = MAX_GEOMETRIC_LOSS if judged and not is_cut(lines[0]) else None
+    say("geometric mean of losses", geometric_mean(losses), limit)
+    some = [row for row in lines if is_cut(row) and row["epsilon"] == LARGE_EPSILON]
+    if some:
+        worst = min(some, key=lambda row: row["mean"])
+        low = sum(row["mean"] < MIN_SHARE_OF_CUTS for row in some)
+        say("cells below .90 at eps 3", low, 0 if judged else None, f"of {len(some)}")
+        say("worst share at eps 3", worst["mean"], None, cell(worst))
+    say("lost fits", sum(row["lost"] for row in lines), 0 if judged else None)
     say("refused fits", sum(row["refused"] for row in lines))
-
-
-def summarise(lines, before):
-    """Print figures of every method; compare components with the best method before."""
-    for method in METHODS:
-        some = [row for row in lines if row["method"] == method]
-        if some:
-            summarise_shares(method, some)
-            summarise_behind(some, best_of(before))
-    if len({row["method"] for row in lines}) > 1:
-        summarise_shares("best of these in each cell", list(best_of(lines).values()))
-
-
-def summarise_behind(lines, best):
-    """Print by how much cells are behind the best method before."""
-    pairs = [(row, best[key(row)]) for row in lines if key(row) in best]
+    pairs = [(row, before[key(row)]) for row in lines if key(row) in before]
     if not pairs:
         return
-    behind = sorted(
-        (
-            (old["mean"] - new["mean"], new, old)
-            for new, old in pairs
-            if old["mean"] - new["mean"]
-            > max(
-                MAX_BEHIND,
-                MAX_STANDARD_ERRORS * math.hypot(old["standard_error"], new["standard_error"]),
-            )
-        ),
-        key=lambda found: -found[0],
-    )
-    ratios = [max(n["mean"], MIN_SHARE) / max(o["mean"], MIN_SHARE) for n, o in pairs]
-    print(f"1 - geometric mean of share / best before: {1 - geometric_mean(ratios):.4f}")
-    print(f"cells behind the best before: {len(behind)} of {len(pairs)}")
-    for by, new, old in behind[:5]:
-        print(f"  {by:.3f}: {new['mean']:.3f}, {old['method']} {old['mean']:.3f} ({cell(new)})")
+    ratios = [max(new["mean"], MIN_SHARE) / max(old["mean"], MIN_SHARE) for new, old in pairs]
+    say("1 - geometric mean of share / best before", 1 - geometric_mean(ratios))
+    behind = [(loss_beyond_chance(*pair), *pair) for pair in pairs]
+    behind = sorted((found for found in behind if found[0]), key=lambda found: -found[0])
+    say("cells behind the best", len(behind), 0 if judged else None, f"of {len(pairs)}")
+    for loss, new, old in behind[: SHOWN_CELLS if judged else 0]:
+        say(f"  {cell(new)}, loss", loss, None, f"{new['mean']:.3f}, {old['method']} before")
+
+
+def summarise(lines, stored_before=None):
+    """Print figures of every method; without figures of before, the methods are compared."""
+    best = best_of(lines if stored_before is None else stored_before)
+    sides = {method: [row for row in lines if row["method"] == method] for method in METHODS}
+    if stored_before is None:
+        sides["best of the four"] = [best[place] for place in sorted(best)]
+    for name, some in sides.items():
+        for words, cuts in (("whole", False), ("cut", True)):
+            part = [row for row in some if is_cut(row) == cuts]
+            if part:
+                print(f"\n{name}, {words} tables, {len(part)} cells")
+                summarise_method(part, best, stored_before is not None)
 
 
 def main():
@@ -270,8 +265,9 @@ def main():
     start = time.perf_counter()
     lines = measure(METHODS if options.before else (PCA,), options.jobs)
     name = "components_before" if options.before else "components"
-    keep(name, [*(row for row in stored(name) if row["table"] not in TABLES), *lines])
-    summarise(lines, lines if options.before else stored("components_before"))
+    others = [row for row in stored(name) if row["table"] not in TABLES]
+    keep(name, sorted([*others, *lines], key=lambda r: (*key(r), METHODS.index(r["method"]))))
+    summarise(lines, None if options.before else stored("components_before"))
     print(f"\n{time.perf_counter() - start:.0f} s")
 
 
