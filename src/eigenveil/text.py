@@ -6,6 +6,7 @@ names from `eigenveil.report.views`.
 """
 
 import difflib
+import math
 import os
 import shlex
 from collections.abc import Iterable, Sequence
@@ -19,6 +20,7 @@ __all__ = [
     "plural",
     "printable",
     "quoted",
+    "rounded_up",
     "typed",
 ]
 
@@ -47,6 +49,13 @@ def percent(share: float, places: int = 0) -> str:
     if share > 0 and float(nearest) <= 0:
         return f"<{10.0**-places:.{places}f} %"
     return f"{nearest} %"
+
+
+def rounded_up(value: float) -> float:
+    """Return a positive number rounded up to three digits."""
+    nearest = float(f"{value:.3g}")
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return nearest if nearest >= value else float(f"{nearest + unit:.3g}")
 
 
 def is_formula(cell: str) -> bool:

@@ -48,9 +48,8 @@ def test_a_messy_table_is_released(table, tmp_path):
     assert "ward=medicine" in stated["feature_names"]
     with np.load(tmp_path / "r" / "arrays.npz") as arrays:
         levels = [name.startswith(("ward=", "sex=")) for name in stated["feature_names"]]
-        assert (arrays["scale"][levels] == 1).all()  # 0 and 1 by what was stated
-        assert (np.delete(arrays["scale"], np.flatnonzero(levels)) != 1).all()
-    assert "columns divided by private scales, those that are 0 or 1 by 1" in result.stdout
+        assert (arrays["scale"][levels] < 0.7).all()  # standard deviations of 0 and 1
+    assert "columns divided by released standard deviations" in result.stdout
     scores = invoke("transform", tmp_path / "r", table)
     assert scores.exit_code == 0, scores.output
     assert len(scores.stdout.splitlines()) == 3001
@@ -112,12 +111,13 @@ def test_a_share_of_variance_instead_of_a_number(table, tmp_path):
 
 def test_a_plan_says_which_scales_would_be_found(table):
     words = ["plan", table, "--drop", "patient_id,admitted,ward", "--encode", "sex=f,m", *BUDGET]
-    words += ["--on-missing", "centre", "--scale", "private"]
+    words += ["--on-missing", "centre", "--scale", "private", "--mechanism", "spherical"]
     found = "--scale private finds one for each of 11 columns in nine of ten releases; 2 of 0 and 1"
     assert found in invoke(*words).stdout
     refused = invoke("plan", "--rows", 400, "--columns-count", 11, *BUDGET).stdout
     assert "--scale private would be refused: too few rows for 11 columns at this budget" in refused
-    message = fails(2, "plan", "--rows", 400, "--columns-count", 11, *BUDGET, "--scale", "private")
+    asked = ["--scale", "private", "--mechanism", "tangent"]
+    message = fails(2, "plan", "--rows", 400, "--columns-count", 11, *BUDGET, *asked)
     assert "too few rows for private scales of 11 columns at this budget" in message
     assert "state --scale or --bounds, or give more rows" in message
 
@@ -127,7 +127,7 @@ def test_a_column_without_a_scale_is_named_first(tmp_path):
     text = "\n".join(["age,cost,same", *(",".join(map(str, row)) for row in rows.tolist())])
     (tmp_path / "t.csv").write_text(text + "\n")
     words = [tmp_path / "t.csv", *BUDGET, "--scale", "private", "-o"]
-    result = invoke("fit", *words, tmp_path / "r", "--k", 1)
+    result = invoke("fit", *words, tmp_path / "r", "--k", 1, "--mechanism", "tangent")
     first = "released     1 principal component of 2 of 3 columns, without same (no scale found)"
     assert result.stdout.startswith(first)
     assert "left out, as no scale was found for them: same" in result.stdout

@@ -51,12 +51,21 @@ def test_what_auto_may_choose_is_marked(kind):
     gauss, pure = Budget(epsilon=1.0, delta=1e-6), Budget(epsilon=1.0)
     chosen = {
         choose(
-            Situation(task=task, n=n, d=5, budget=budget, one_pass=once, row_norm=norm)
+            Situation(
+                task=task,
+                n=n,
+                d=5,
+                budget=budget,
+                one_pass=once,
+                row_norm=norm,
+                private_scale=scaled,
+            )
         ).mechanism
         for n in (50, 10**6)
         for budget in (gauss, pure)
         for once in (False, True)
         for norm in (None, 1.0)
+        for scaled in (False, True)
     }
     if task == "pca":  # rows too wide for a matrix and too many to keep
         stream = Situation(task=task, n=10**6, d=5000, k=5, budget=gauss, one_pass=True)

@@ -234,7 +234,7 @@ class TestOptionsOfFit:
         """What scales and empty cells cost is in the prediction, as in a fit."""
         size = ["--rows", 20_000, "--columns-count", 5, "--k", 2, *BUDGET]
         plain = dict(told(*size)["prediction"]["shares"])
-        words = ["--scale", "private", "--on-missing", "centre"]
+        words = ["--scale", "private", "--on-missing", "centre", "--mechanism", "tangent"]
         bought = dict(told(*size, *words)["prediction"]["shares"])
         assert {"scale", "present"} <= bought.keys()
         assert bought["components"] < plain["components"]

@@ -369,12 +369,14 @@ def test_columns_of_different_units():
 
 
 def test_a_column_without_a_scale_is_left_out():
+    """Of a mechanism that is named; by default components are those of standardised columns."""
     rows = spikes(5000, 4, 1)
     rows[:, 3] = 12.0
+    named = {**BUDGET, "mechanism": "tangent", "scale": "private", "random_state": 0}
     with pytest.warns(
         ColumnsLeftOutWarning, match=r"no scale was found for x3, which was left out"
     ):
-        fitted = PrivatePCA(1, **BUDGET, scale="private", random_state=0).fit(rows)
+        fitted = PrivatePCA(1, **named).fit(rows)
     assert np.isinf(fitted.scale_[3])
     assert np.isnan(fitted.mean_noise_).tolist() == [False, False, False, True]
     assert np.isfinite(fitted.scale_[:3]).all()
@@ -384,9 +386,9 @@ def test_a_column_without_a_scale_is_left_out():
     assert np.isfinite(fitted.transform(rows)).all()
     assert np.isfinite(fitted.inverse_transform(fitted.transform(rows))).all()
     with pytest.raises(NothingFoundError, match="give the scales"):
-        PrivatePCA(1, **BUDGET, scale="private", random_state=0).fit(np.ones((5000, 3)))
+        PrivatePCA(1, **named).fit(np.ones((5000, 3)))
     with pytest.raises(TooFewRowsError, match="too few rows for private scales"):
-        PrivatePCA(1, **BUDGET, scale="private", random_state=0).fit(np.ones((50, 3)))
+        PrivatePCA(1, **named).fit(np.ones((50, 3)))
 
 
 @pytest.mark.parametrize("options", [{"scale": "private"}, {"row_norm": 30.0}], ids=str)
@@ -398,7 +400,8 @@ def test_means_have_the_noise_that_is_stated(options):
     for seed in range(20):
         found = PrivatePCA(1, **BUDGET, **options, centring="located", random_state=seed).fit(rows)
         errors += list((found.mean_ - rows.mean(axis=0)) / found.mean_noise_)
-        stated = found.release_.settings["centre_noise"] * found.scale_
+        units = found.release_.arrays.get("clipping_scale", found.scale_)
+        stated = found.release_.settings["centre_noise"] * units
         np.testing.assert_array_equal(found.mean_noise_, stated)
     assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(1.0, abs=4 / np.sqrt(2 * 80))
     pairs = PrivatePCA(1, **BUDGET, centring="paired", random_state=0).fit(rows)
@@ -420,12 +423,13 @@ def test_a_private_rank_of_the_columns_that_are_left():
     rows = rng.standard_normal((40_000, 6))
     rows[:, 1] = rows[:, 0] + 0.1 * rows[:, 1]
     rows[:, 4:] = 7.0
+    named = {**BUDGET, "mechanism": "tangent", "scale": "private", "random_state": 0}
     with pytest.warns(ColumnsLeftOutWarning, match="no scale was found for x4, x5, which were"):
-        fitted = PrivatePCA("private", **BUDGET, scale="private", random_state=0).fit(rows)
+        fitted = PrivatePCA("private", **named).fit(rows)
     assert fitted.n_components_ == 1
     assert np.linalg.norm(fitted.components_[0, :2]) > 0.98
     with pytest.warns(ColumnsLeftOutWarning):
-        everything = PrivatePCA(**BUDGET, scale="private", random_state=0).fit(rows)
+        everything = PrivatePCA(**named).fit(rows)
     assert everything.components_.shape == (4, 6)
 
 
@@ -507,7 +511,11 @@ MISTAKES = [
     ({"scale": [1.0, 0.0, 1.0, 1.0]}, InvalidParameterError, "one positive number per column"),
     ({"scale": [1.0, 2.0]}, InvalidParameterError, "one positive number per column"),
     ({"scale": "private", "bounds": (0, 1)}, InvalidParameterError, "leave one of them out"),
-    ({"scale": "private", "adjacency": "add-remove"}, UnsupportedNotionError, "number of rows"),
+    (
+        {"scale": "private", "adjacency": "add-remove", "mechanism": "tangent"},
+        UnsupportedNotionError,
+        "number of rows",
+    ),
     ({"variances": True, "row_norm": 1.0}, InvalidParameterError, "leave variances out"),
     (
         {"n_components": "private", "mechanism": Tangent(lazy=True)},
@@ -599,6 +607,7 @@ def test_searches_that_would_take_the_whole_budget_are_refused(tmp_path):
     """450 rows of 3 columns: scales, a centre, a rank and variances need more than there is."""
     ledger = Ledger.create(tmp_path / "l", epsilon=1.0, delta=1e-6)
     everything = {"scale": "private", "on_missing": "centre", "variances": True}
+    everything["mechanism"] = "spherical"
     with pytest.raises(TooFewRowsError, match="too few rows at this budget for all"):
         PrivatePCA(
             "private", epsilon=1.0, delta=1e-6, centring="located", ledger=ledger, **everything

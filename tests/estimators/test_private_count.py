@@ -162,7 +162,6 @@ def test_bad_rows_are_refused_before_the_charge(tmp_path, rows):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"scale": "private"}, "leave scale and centring out, or state scale='same'"),
         ({"centring": "none"}, "leave scale and centring out, or state scale='same'"),
         ({"delta": None}, "with epsilon alone, columns in mixed units"),
         ({"groups": True}, "need a public number of groups"),

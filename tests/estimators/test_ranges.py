@@ -364,7 +364,8 @@ def test_scales_within_reason(scale):
 
 def test_a_column_beyond_all_scales_is_left_out():
     rows = np.random.default_rng(0).standard_normal((4000, 2)) * [1e55, 1.0]
-    fitted = PrivatePCA(1, epsilon=4.0, delta=1e-6, scale="private", random_state=0)
+    named = {"mechanism": "tangent", "scale": "private", "random_state": 0}
+    fitted = PrivatePCA(1, epsilon=4.0, delta=1e-6, **named)
     with pytest.warns(ColumnsLeftOutWarning, match="x0"):
         fitted.fit(rows)
     assert np.isinf(fitted.scale_[0])

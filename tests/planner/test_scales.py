@@ -18,6 +18,7 @@ def situation(n, d, epsilon=1.0, **others):
 
 
 @pytest.mark.parametrize(("n", "d"), [(1200, 10), (2000, 10), (3000, 30)])
+@pytest.mark.filterwarnings("ignore::eigenveil.exceptions.WholeTurnsWarning")
 def test_scales_that_are_expected_are_found(n, d):
     """All scales in nine of ten releases: 4 of 10 or more without have a probability of 1.3 %. At
     least nine of ten lie within a factor of 2.
@@ -41,8 +42,9 @@ def test_where_none_are_expected_a_fit_is_refused():
     assert expected_scales(situation(500, 10)) == 0
     rows = np.random.default_rng(0).standard_normal((500, 10))
     refused = "too few rows for private scales of 10 columns at this budget: state scale or bounds"
+    named = {"mechanism": "tangent", "scale": "private"}
     with pytest.raises(TooFewRowsError, match=refused):
-        PrivatePCA(1, epsilon=1.0, delta=1e-6, scale="private").fit(rows)
+        PrivatePCA(1, epsilon=1.0, delta=1e-6, **named).fit(rows)
     assert expected_scales(situation(500, 10, adjacency="add-remove")) == 0
 
 

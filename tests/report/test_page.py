@@ -425,7 +425,7 @@ def test_a_column_left_out_is_named_at_the_top_and_has_no_numbers():
     frame = pd.DataFrame(rows, columns=["age", "cost", "<ward>"])
     budget = {"epsilon": 50.0, "delta": 1e-6, "random_state": 0}
     with pytest.warns(ColumnsLeftOutWarning, match="<ward>"):
-        release = PrivatePCA(1, **budget, scale="private").fit(frame).release_
+        release = PrivatePCA(1, **budget, mechanism="tangent", scale="private").fit(frame).release_
     text = page(release)
     assert "1 principal component of 2 of 3 columns" in text
     assert "Left out (no scale found): &lt;ward&gt;." in text

@@ -21,7 +21,7 @@ from eigenveil.estimators.fitting import (
     warn_of_hidden_variances,
     warn_of_turns,
 )
-from eigenveil.estimators.results import noise_of_means, public_settings
+from eigenveil.estimators.results import limits_of, noise_of_means, public_settings
 from eigenveil.estimators.tables import TableEstimator, filled, mean_score, per_row
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, RowNorm
@@ -299,12 +299,11 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         if isinstance(entry, CovarianceEntry) and entry.trace_bound is not None:
             settings["trace_bound"] = float(entry.trace_bound)
         released = fitted.result
-        if released.drawn_rows is not None:
-            settings["drawn_rows"] = released.drawn_rows
+        settings |= limits_of(released, released.inner.row_norm)
         if released.inner.row_norm is not None:
-            self.row_norm_ = settings["chosen_row_norm"] = float(released.inner.row_norm)
+            self.row_norm_ = settings["chosen_row_norm"]
         if released.column_limit is not None:
-            self.column_limit_ = settings["column_limit"] = float(released.column_limit)
+            self.column_limit_ = settings["column_limit"]
         spread = released.inner.spread
         if spread is not None:
             self.changed_share_, self.changed_share_noise_ = spread.changed, spread.changed_noise

@@ -49,6 +49,7 @@ __all__ = [
     "require_label",
     "warn_of_columns",
     "warn_of_empty_cells",
+    "warn_of_guessed_deviations",
     "warn_of_hidden_variances",
     "warn_of_turns",
     "warn_of_weakness",
@@ -177,10 +178,22 @@ def warn_of_hidden_variances(estimator: BaseEstimator) -> None:
     )
 
 
+def warn_of_guessed_deviations(estimator: BaseEstimator) -> None:
+    """Warn of columns whose standard deviation noise hides: released facts alone."""
+    hidden = getattr(estimator, "hidden_", [])
+    if hidden:
+        warnings.warn(
+            f"noise hides the variance of {_names(estimator, hidden)}: loadings there are rough, "
+            "and scale_ is a guess; give more rows, a larger budget or scales, or leave out what "
+            "is constant",
+            ColumnsLeftOutWarning,
+            stacklevel=3,
+        )
+
+
 def warn_of_turns(estimator: BaseEstimator) -> None:
     """Warn of means that are known up to whole turns only: released facts alone."""
-    arrays = estimator.release_.arrays
-    if unknown_turns(arrays):
+    if hasattr(estimator, "turn_") and unknown_turns(estimator.release_.arrays):
         warnings.warn(
             "rows are few, so each mean is known up to multiples of a number only (turn_), and "
             "stated as near to zero as that allows; covariances are as good: give more rows or a "

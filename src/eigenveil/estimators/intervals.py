@@ -110,7 +110,8 @@ def _require_whole(release: Release, centre: Matrix, scale: Matrix) -> None:
             "another ",
             option("centring"),
         )
-    left_out = np.flatnonzero(np.isinf(scale))
+    hidden = release.settings.get("hidden_columns", [])
+    left_out = np.union1d(np.flatnonzero(np.isinf(scale)), np.array(hidden, dtype=np.intp))
     if left_out.size:
         raise InvalidDataError(
             f"intervals need all columns, and {listed(feature_names(release.settings, left_out))} "

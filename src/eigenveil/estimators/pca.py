@@ -12,9 +12,12 @@ from eigenveil.estimators.fitting import (
     foresee_release,
     warn_of_columns,
     warn_of_empty_cells,
+    warn_of_guessed_deviations,
+    warn_of_turns,
 )
 from eigenveil.estimators.results import (
     component_result,
+    limits_of,
     noise_of_means,
     public_settings,
     singular_values,
@@ -25,6 +28,7 @@ from eigenveil.mechanisms.execute import FitResult
 from eigenveil.mechanisms.pca.staged import StagedComponents
 from eigenveil.mechanisms.registry import ComponentEntry
 from eigenveil.mechanisms.request import Centring
+from eigenveil.privacy.clauses import KNOWN_TURN
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
 
@@ -220,6 +224,8 @@ class PrivatePCA(GaussianDensity):
             self._hold(fitted)
         # A warning may be made an error, which must not lose the release.
         warn_of_columns(self)
+        warn_of_guessed_deviations(self)
+        warn_of_turns(self)
         corrects = fitted.plan.corrects_missing
         warn_of_empty_cells(self, fitted.result.pairs_present, corrects=corrects)
         return self
@@ -240,15 +246,17 @@ class PrivatePCA(GaussianDensity):
         """Set what follows from a release."""
         plan, released, staged = fitted.plan, fitted.result, fitted.result.inner
         request = plan.request
-        scale = released.scale if released.scale is not None else request.column_scale
+        clipped = released.scale if released.scale is not None else request.column_scale
+        clipped = np.ones(self.n_features_in_) if clipped is None else clipped
+        scale, centre, error = staged.standardised(clipped, released.centre, released.centre_error)
         variance = staged.variance
         if variance is not None:
             variance *= fitted.pair_factor**2 * fitted.per_row
         found = component_result(
             staged.components,
-            centre=released.centre,
-            centre_error=released.centre_error,
-            scale=np.ones(self.n_features_in_) if scale is None else scale,
+            centre=centre,
+            centre_error=error,
+            scale=scale,
             shares=plan.normalise,
             per_row=fitted.per_row * fitted.pair_factor**2,
             variance=variance,
@@ -258,8 +266,9 @@ class PrivatePCA(GaussianDensity):
             found = found.holding(request.variance_share, least=2 if request.show_scores else 1)
         self.__dict__.update(found.attributes())
         self.plan_, self.mechanism_, self.choice_ = plan, plan.entry.name, request.reason
-        self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee
-        rows = fitted.n_rows or released.noisy_count
+        self.n_samples_ = fitted.n_rows if fitted.drawn_rows is None else fitted.drawn_rows
+        self.privacy_ = fitted.guarantee
+        rows = self.n_samples_ or released.noisy_count
         self.singular_values_ = singular_values(self.explained_variance_, rows)
         self.shares_ = fitted.shares
         settings = public_settings(
@@ -281,14 +290,25 @@ class PrivatePCA(GaussianDensity):
         bought = centring in ("mean", "located")
         if bought:
             settings["centre_noise"] = fitted.centre_noise
-        self.mean_noise_ = noise_of_means(fitted.centre_noises if bought else np.nan, self.scale_)
-        if plan.tightens and staged.row_norm is not None:
-            self.row_norm_ = settings["chosen_row_norm"] = float(staged.row_norm)
-        shown, arrays = staged.scores, {}
+        turn, arrays = released.turn, {}
+        level = fitted.centre_noises if bought else np.nan
+        if turn is not None:
+            arrays["turn"] = self.turn_ = turn * clipped
+            level = np.inf if turn.min() < KNOWN_TURN else level
+        self.mean_noise_ = noise_of_means(level, clipped)
+        self.mean_noise_[np.isinf(scale)] = np.nan
+        chosen = staged.row_norm if plan.tightens or plan.entry.standardises else None
+        settings |= limits_of(released, chosen)
+        if chosen is not None:
+            self.row_norm_ = settings["chosen_row_norm"]
+        if staged.deviations is not None:
+            arrays["clipping_scale"] = clipped
+            self.hidden_ = settings["hidden_columns"] = staged.hidden_columns(clipped)
+        shown = staged.scores
         if shown is not None:
             self.score_counts_, self.score_reach_ = shown.counts, shown.reach
             settings["scores"] = {"outside": shown.outside, "noise": shown.deviation}
-            arrays = {"score_counts": shown.counts, "score_reach": shown.reach}
+            arrays |= {"score_counts": shown.counts, "score_reach": shown.reach}
             if shown.by_kind is not None:
                 kinds = self.score_kinds_
                 self.kind_score_counts_ = arrays["kind_score_counts"] = shown.by_kind

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,15 @@ from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Balance
 from eigenveil.release.artefact import Release
 
+if TYPE_CHECKING:
+    from eigenveil.mechanisms.centred import CentredResult
+
 __all__ = [
     "ComponentResult",
     "component_result",
     "distinguishable_components",
     "floor_without_law",
+    "limits_of",
     "noise_of_means",
     "public_settings",
 ]
@@ -167,6 +171,18 @@ def component_result(
         matrix_floor=matrix_floor,
         noise_floor=noise_floor,
     )
+
+
+def limits_of(released: "CentredResult[Any]", row_norm: float | None) -> dict[str, Any]:
+    """Return the settings that say how many rows were drawn, and how they were limited."""
+    settings: dict[str, Any] = {}
+    if released.drawn_rows is not None:
+        settings["drawn_rows"] = released.drawn_rows
+    if row_norm is not None:
+        settings["chosen_row_norm"] = float(row_norm)
+    if released.column_limit is not None:
+        settings["column_limit"] = float(released.column_limit)
+    return settings
 
 
 def noise_of_means(

@@ -26,6 +26,8 @@ _PRECISE = 0.15  # noise of a first variance below which it corrects any scale
 # in that unit: otherwise noise alone would pass for a variance of it. The second limit is in
 # squared scales that columns have of their own.
 _SHARED_VARIANCE, _SHARED_NOISE, _OWN_NOISE = 1.5, 0.3, 0.5
+# Least variance to divide by, in deviations of the noise: with a known scale, and without one.
+_KNOWN_FLOOR, _UNKNOWN_FLOOR = 0.5, 5.0
 _FOUND_VARIANCE = 5.0  # deviations of the noise, of a column whose scale is not sure
 
 
@@ -58,10 +60,11 @@ class Columns:
     own: NDArray[np.float64]
 
     @classmethod
-    def of(cls, found: FoundScales, apart: int = 0) -> "Columns":
+    def of(cls, found: FoundScales, apart: int = 0, *, common_unit: bool = True) -> "Columns":
         """Give columns without a scale the median, and all the same one if most are near it.
 
         The scales of the last ``apart`` columns stay as they are and count for no other column.
+        ``common_unit`` says whether columns may keep one unit for all of them.
         """
         joins = np.arange(found.scale.size) < found.scale.size - apart
         known = np.isfinite(found.scale)
@@ -71,7 +74,7 @@ class Columns:
         median = float(np.exp(np.median(np.log(found.scale[seen])))) if seen.any() else 1.0
         scale = np.where(known, found.scale, median)
         one_unit, shared = found.one_unit, found.shown
-        if seen.any() and not one_unit:
+        if seen.any() and common_unit and not one_unit:
             share = scale / median
             shared = seen & (share > 1 / _UNIT_FACTOR) & (share < _UNIT_FACTOR)
             most = shared.sum() >= _UNIT_COLUMNS * seen.sum()
@@ -110,6 +113,17 @@ class Columns:
             near &= variances > median / _MOVE_FACTOR
             factor[near] = math.sqrt(median)
         return factor
+
+    def softened(
+        self, variances: NDArray[np.float64], clearness: NDArray[np.float64], noise: float
+    ) -> NDArray[np.float64]:
+        """Return variances to divide by, as large as noise could make what it hides.
+
+        A column of which neither scale nor variance is known shrinks until its variance shows.
+        """
+        known = self.known | (clearness > CLEAR_VARIANCE)
+        least = np.where(known, _KNOWN_FLOOR, _UNKNOWN_FLOOR)
+        return np.asarray(np.maximum(variances, least * noise))
 
     def kept(
         self, clearness: NDArray[np.float64], noise: float, *, refined: bool

@@ -27,7 +27,7 @@ from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate, Mechanism, Procedure
 from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
-from eigenveil.mechanisms.front import Front
+from eigenveil.mechanisms.front import CORRELATION, COVARIANCE, Aim, Front
 from eigenveil.mechanisms.present import Present, missing_shares
 from eigenveil.mechanisms.request import Request
 from eigenveil.mechanisms.scalars.distances import searchable
@@ -58,6 +58,8 @@ class Counted:
         Scales of all columns that are public, and NaN for the others.
     missing : bool
         Whether missing cells are taken as the centre's, so that their shares are measured.
+    aim : Aim
+        What the matrix is for.
 
     """
 
@@ -66,6 +68,7 @@ class Counted:
     columns: int
     known_scale: NDArray[np.float64] | None = None
     missing: bool = False
+    aim: Aim = COVARIANCE
 
     @classmethod
     def build(cls, whole: Allotment, request: Request) -> Self:
@@ -76,6 +79,7 @@ class Counted:
             columns=request.n_columns,
             known_scale=request.known_scale,
             missing=request.on_missing == "centre",
+            aim=CORRELATION if request.mechanism.standardises else COVARIANCE,
         )
 
     def cost(self) -> Cost:
@@ -149,7 +153,13 @@ class Counted:
     def _front(self, rows: int) -> Front:
         left = part(self._rest, 1 - sum(self._missing_shares(rows).values()))
         assert isinstance(left, Gaussian)  # a part of a Gaussian budget
-        return Front(mu=left.mu, rows=rows, columns=self.columns, known_scale=self.known_scale)
+        return Front(
+            mu=left.mu,
+            rows=rows,
+            columns=self.columns,
+            known_scale=self.known_scale,
+            aim=self.aim,
+        )
 
     def _part(self, share: float) -> Gaussian:
         step = part(Gaussian(self.mu), share)

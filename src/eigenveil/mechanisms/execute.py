@@ -155,7 +155,7 @@ def execute(
     )
     result = plan.procedure.run(source, plan.start, gate)
     del source  # post-processing only from here
-    if request.divides_by_ranges and plan.entry.auto:
+    if request.releases == "covariance" and request.divides_by_ranges and plan.entry.auto:
         # A range may be far wider than what varies: noise would pass for a variance.
         error = result.centre_error * (result.noisy_count or 1.0)
         result = replace(result, inner=without_hidden(result.inner, error))
@@ -189,7 +189,9 @@ def foreseen(plan: Plan, cost: Cost, ledger: str | None, remarks: tuple[str, ...
     words.append(_centre_words(plan, differences=plan.centring == "paired"))
     if plan.counted:
         words.append("as many rows used, drawn at random, as a noisy count allows")
-    if plan.front or plan.counted:
+    if plan.entry.standardises:
+        words.append("columns divided by released standard deviations")
+    elif plan.front or plan.counted:
         words.append("columns divided by private scales; variances that noise hides are zero")
     elif request.private_scale:
         zero = "; variances that noise hides are zero" * (not plan.components)
@@ -284,6 +286,8 @@ def _scale_words(
     plan: Plan, result: CentredResult[Any], names: Sequence[str] | None
 ) -> tuple[str, ...]:
     """Return what columns were divided by, in words."""
+    if plan.entry.standardises:
+        return _deviation_words(plan, result, names)
     if result.scale is not None:
         known = plan.request.known_scale is not None
         words = private_scale_words("columns", result.scale, names, known=known)
@@ -293,6 +297,23 @@ def _scale_words(
         return ("columns divided by half their stated ranges", *hidden)
     stated = ("columns divided by scales stated by the caller",)
     return stated if plan.request.scale is not None else ()
+
+
+def _deviation_words(
+    plan: Plan, result: CentredResult[Any], names: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Return that columns were divided by released standard deviations, and which are guesses."""
+    d = plan.request.n_columns
+    kept = np.arange(d) if result.scale is None else np.flatnonzero(np.isfinite(result.scale))
+    known = np.isfinite(result.inner.deviations)
+    guessed = kept[result.inner.hidden].tolist()
+    left = np.setdiff1d(np.arange(d), kept[known]).tolist()
+    told = "columns divided by released standard deviations"
+    if guessed:
+        told += f"; noise hides those of {listed(_named(guessed, names))}, taken as large as noise"
+    if left:
+        told += f"; left out, as no variance was found for them: {listed(_named(left, names))}"
+    return (told,)
 
 
 def _hidden_words(

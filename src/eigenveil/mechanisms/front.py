@@ -52,7 +52,7 @@ from eigenveil.privacy import accounting
 from eigenveil.privacy.clauses import KNOWN_TURN
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["Front"]
+__all__ = ["CORRELATION", "COVARIANCE", "Aim", "Front"]
 
 # Limits on q = sqrt(2) d/(n mu), the noise of a variance in its own units.
 _MANY_ROWS = 0.02  # up to which the last mean is the one that matters
@@ -71,12 +71,45 @@ _LAST_PRICED = 0.5  # of the matrices, as the search for their radius expects it
 _FIRST_TURN = 16.0  # of the circles
 _LEAST_CIRCLES, _MOST_CIRCLES = 2, 10  # each four times as long as the one before
 _WIDE_CIRCLES = 7  # each eight times as long: as far as the most of the others
-_LEAST_LIMIT = 8.0  # on a coordinate
-_FIRST_LIMIT_NOISE, _LIMIT_NOISE = 0.4, 0.3  # over q: where a limit would save no noise
-_MOST_RADIUS, _RADIUS_NOISE = 4.0, 0.02  # over sqrt(d); the second over q as well
+_FIRST_LIMIT, _FIRST_LIMIT_NOISE = 8.0, 0.4  # on a coordinate of the first matrix; over q
+_FIRST_RADIUS = 4.0  # largest of the first matrix, over sqrt(d)
 _UNSEARCHED_RADIUS = 0.8  # R^2/d
 _RADIUS_STEP = 2.0**-0.125
 _ROUNDING = 1 + 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aim:
+    """What the steps are for: it decides how much of the rows' tails is worth its noise.
+
+    Attributes
+    ----------
+    limit, limit_noise : float
+        Least limit on a coordinate; the larger of it and ``limit_noise`` over q holds.
+    radius, radius_noise : float
+        The same for the largest radius, over sqrt(d).
+    price : float
+        Of noise in the matrix, against what clipping loses.
+    standardises : bool
+        Whether correlations are wanted. Each column then has its own scale, a variance that noise
+        hides is made large instead of zero, and no fourth moments are bought.
+
+    """
+
+    limit: float
+    limit_noise: float
+    radius: float
+    radius_noise: float
+    price: float
+    standardises: bool
+
+
+COVARIANCE = Aim(
+    limit=8.0, limit_noise=0.3, radius=4.0, radius_noise=0.02, price=1.0, standardises=False
+)
+CORRELATION = Aim(
+    limit=2.5, limit_noise=0.08, radius=2.0, radius_noise=0.004, price=4.0, standardises=True
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +128,8 @@ class Front:
         Share of the rows that a centre is located from.
     apart : int
         Number of last columns with known scales that no common unit replaces.
+    aim : Aim
+        What the matrix is for.
 
     """
 
@@ -105,6 +140,7 @@ class Front:
     known_scale: NDArray[np.float64] | None = None
     sample: float = 1.0
     apart: int = 0
+    aim: Aim = COVARIANCE
 
     def cost(self) -> Cost:
         """Return the cost of all steps: their shares add to at most 1 on every route."""
@@ -134,14 +170,20 @@ class Front:
         known = bool(table.turn.min() >= KNOWN_TURN)
         changed = ChangedSource(table.base, ready.clip, table.limits, counts_turns=known)
         released = matrices.within(table.source, ready.clip, ready.inverse, gate, changed)
-        assert released.clearness is not None  # of this mechanism
-        kept = columns.kept(released.clearness, released.noise_scale, refined=ready.refined)
-        matrix = np.where(np.outer(kept, kept), released.matrix, 0.0)
+        noise, clearness = released.noise_scale, released.clearness
+        assert clearness is not None  # of this mechanism
+        if self.aim.standardises:
+            variances = columns.softened(released.matrix.diagonal(), clearness, noise)
+            released = replace(released, variances=variances)
+        else:
+            kept = columns.kept(clearness, noise, refined=ready.refined)
+            matrix = np.where(np.outer(kept, kept), released.matrix, 0.0)
+            released = replace(released, matrix=matrix)
         return CentredResult(
             table.centre,
             ready.clip.centre_error,
             None,
-            replace(released, matrix=matrix),
+            released,
             scale=table.scale,
             column_limit=ready.limit,
             turn=table.turn,
@@ -159,7 +201,7 @@ class Front:
         found = self._scales.run(source, anywhere, gate)
         if found.one_unit:
             left += self._scale_share - _FIRST_SCALES
-        columns = Columns.of(found, self.apart)
+        columns = Columns.of(found, self.apart, common_unit=not self.aim.standardises)
         table = self.centred(source, columns.scale, anywhere, gate)
         searches = self._searches or columns.one_unit
         if not searches:
@@ -169,16 +211,17 @@ class Front:
         if self._refines and not refines:
             left += _FIRST_MATRIX + searches * self.shares["radius"]
         if refines:
-            limit = max(_LEAST_LIMIT, _FIRST_LIMIT_NOISE / self._q)
+            limit = max(_FIRST_LIMIT, _FIRST_LIMIT_NOISE / self._q)
             noisy = self._first_matrix(table.limited(limit), searches, gate)
             present = 1.0 if start.present is None else start.present
             variances, noise = noisy.matrix.diagonal() / present, noisy.noise_scale / present
             table = table.divided(columns.factors(variances, np.full(self.columns, noise)))
-        limit = max(_LEAST_LIMIT, _LIMIT_NOISE / self._q)
+        aim = self.aim
+        limit = max(aim.limit, aim.limit_noise / self._q)
         table = table.limited(limit)
         most = math.inf
         if not columns.one_unit:
-            most = max(_MOST_RADIUS, _RADIUS_NOISE / self._q)
+            most = max(aim.radius, aim.radius_noise / self._q)
         radius, distances = self._radius(table, _LAST_PRICED, most, searches, gate)
         mean = self.mean(
             self._again_share, table.source, replace(table.about, row_norm=radius), gate
@@ -219,7 +262,7 @@ class Front:
     @property
     def _scales(self) -> ColumnScale:
         share = self._scale_share
-        if share <= _SINGLE_DRAW:
+        if share <= _SINGLE_DRAW or self.aim.standardises:
             return ColumnScale(first=self._noise(share), known=self.known_scale)
         return ColumnScale(
             first=self._noise(_FIRST_SCALES),
@@ -275,7 +318,13 @@ class Front:
         return vector_noise(self.part(share))
 
     def _matrices(self, share: float) -> EllipticalCov:
-        return EllipticalCov.build(self.part(share), self.rows, self.columns, searches=False)
+        return EllipticalCov.build(
+            self.part(share),
+            self.rows,
+            self.columns,
+            searches=False,
+            spread=not self.aim.standardises,
+        )
 
     def mean(self, share: float, source: RowSource, clip: Clip, gate: Gate) -> NoisyMean:
         """Draw a mean of clipped rows with a share of the budget."""
@@ -315,7 +364,7 @@ class Front:
         if not found.found:
             return unsearched, None
         step = self.part(share)
-        noise = noise_rows(step, self.columns, gate.adjacency) / CLEANED
+        noise = self.aim.price * noise_rows(step, self.columns, gate.adjacency) / CLEANED
         radius = min(found.clipping(noise / max(1.0, found.rows), 2), most * root)
         # The noise of a variance grows as R^2, what shows of a variance less.
         sensitivity = moment_sensitivities(self.columns, gate.adjacency)["frobenius"]
@@ -329,7 +378,7 @@ class Front:
         return PrivateDistances.fine(self._noise(self.shares["radius"]), self._whole, self.rows)
 
     def _first_matrix(self, table: Table, searches: bool, gate: Gate) -> NoisyMatrix:
-        radius, _ = self._radius(table, _FIRST_MATRIX, _MOST_RADIUS, searches, gate)
+        radius, _ = self._radius(table, _FIRST_MATRIX, _FIRST_RADIUS, searches, gate)
         clip = replace(table.about, row_norm=radius)
         step = GaussCov(mu=self.part(_FIRST_MATRIX).mu)
         return gate.draw(step, second_moment(table.source, clip, gate.adjacency))

@@ -1,5 +1,7 @@
 """From a request to its plan; what public numbers rule out is refused before anything is read."""
 
+import math
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -16,6 +18,9 @@ from eigenveil.mechanisms.registry import ComponentEntry, Entry, entries
 from eigenveil.mechanisms.request import Centring, Request
 from eigenveil.mechanisms.scalars.column_scale import enough_for_scales
 from eigenveil.mechanisms.stages import Plan, free_centring
+from eigenveil.privacy.accounting import epsilon_of
+from eigenveil.privacy.cost import Gaussian
+from eigenveil.text import rounded_up
 from eigenveil.wording import (
     BOUNDS,
     REPLACE_ONE,
@@ -30,12 +35,15 @@ __all__ = ["plan"]
 
 _SUBJECT = {"components": "clipping", "covariance": "a covariance of clipped rows"}
 _ONE_PASS = {"components": "spherical", "covariance": "cleaned"}
+_MAX_VARIANCE_NOISE = 0.2  # of a variance in its own units, were the whole budget spent on it
 _LEAST_LEFT = 0.05  # of the budget, for what is released in the end
 
 
 def plan(request: Request) -> Plan:
     """Return the stages of a release, calibrated; refuse what public numbers rule out."""
     entry = request.mechanism
+    if entry.standardises:
+        request = _with_radius(request)
     pure = request.budget.is_pure or not entry.has_gaussian
     if pure and not entry.has_pure:
         raise _not_pure(entry)
@@ -64,6 +72,14 @@ def plan(request: Request) -> Plan:
         method: Any = found.inner(found.strength)
         method.check_records(request.n_columns, found.n_differences, found.rows_each)
     return found
+
+
+def _with_radius(request: Request) -> Request:
+    """Return the request with a private radius for a pure budget; the front finds its own."""
+    stated = isinstance(request.row_norm, Real) or request.box is not None
+    if stated:
+        return request
+    return replace(request, row_norm="private" if request.budget.is_pure else None)
 
 
 def _check_scores(found: Plan) -> None:
@@ -119,8 +135,9 @@ def _check_together(request: Request, entry: Entry) -> None:
             option("mechanism", "analyze-gauss"),
         )
     if request.variances and not request.normalises:
+        units = "standardised columns" if entry.standardises else "the data already"
         raise InvalidParameterError(
-            "explained_variance_ is in the units of the data already: leave variances out"
+            f"explained_variance_ is in the units of {units}: leave variances out"
         )
     if request.private_rank or request.variance_share is not None:
         request.wanted_components()
@@ -157,7 +174,7 @@ def _stated(request: Request) -> StatedBounds:
     nothing = request.box is None and request.row_norm is None
     if nothing and (request.normalises or request.mechanism.unit_rows):
         return StatedBounds.unit_rows(
-            request.on_invalid, request.on_missing, components=request.releases == "components"
+            request.on_invalid, request.on_missing, components=not request.of_matrix
         )
     stated = StatedBounds.resolve(
         request.row_norm,
@@ -195,7 +212,7 @@ def _centring(request: Request, pure: bool) -> Centring:
         n_rows=request.n_rows,
         n_columns=request.n_columns,
         ranges=request.clips and request.box is not None,
-        scaled=request.private_scale and request.releases == "covariance",
+        scaled=request.private_scale and request.of_matrix,
     )
 
 
@@ -207,13 +224,16 @@ def _check_searches(found: Plan) -> None:
     if found.front:
         if not found.searchable():
             raise _too_few_rows()
+        if found.entry.standardises:
+            _check_standardised(found)
         return
-    if request.unstated and request.n_columns > 1 and not request.adjacency.count_is_public:
+    mixed = request.private_scale or (request.unstated and request.n_columns > 1)
+    if mixed and not request.adjacency.count_is_public:
         raise request.private_count()
     if request.private_scale and not enough_for_scales(found.whole, found.n_rows, request.n_sought):
         raise TooFewRowsError(
             f"too few rows for private scales of {request.n_sought} columns at this budget: state ",
-            *((SAME_UNIT, ", or state ") if request.releases == "covariance" else ()),
+            *((SAME_UNIT, ", or state ") if request.of_matrix else ()),
             option("scale"),
             " or ",
             option("bounds"),
@@ -225,7 +245,7 @@ def _check_searches(found: Plan) -> None:
             "of components, leave variances out, or give more rows"
         )
     free = request.box is None and not isinstance(request.row_norm, Real)
-    matrix = free and not found.components and found.entry.unit_rows
+    matrix = free and not found.components and found.entry.unit_rows and not found.pure
     if matrix and not found.searchable(found.shares["matrix"]):
         raise _too_few_rows()
     if found.searchable():
@@ -243,6 +263,33 @@ def _check_searches(found: Plan) -> None:
             option("bounds"),
             ", or give a larger budget",
         )
+
+
+def _check_standardised(found: Plan) -> None:
+    """Refuse components of standardised columns that noise would drown, and name what would do."""
+    request, whole = found.request, found.whole
+    assert isinstance(whole, Gaussian)  # the front is for no pure budget
+    assert request.n_rows is not None
+    # What q, the noise of a variance in its own units, times the number of rows and mu is.
+    least = math.sqrt(2) * request.n_columns / _MAX_VARIANCE_NOISE
+    if request.n_rows * whole.mu >= least:
+        return
+    rows = math.ceil(least / whole.mu)
+    raise TooFewRowsError(
+        f"too few rows for components of {request.n_columns} standardised columns at this budget: "
+        f"about {rows:,} {request.unit.name}s would do, or {_larger(found, least)} for these; or "
+        "state ",
+        SAME_UNIT,
+        ", or analyse fewer columns",
+    )
+
+
+def _larger(found: Plan, least: float) -> str:
+    """Return in words the smallest budget at which rows times mu reach a number."""
+    budget, mu = found.request.budget, least / (found.n_rows or 1)
+    if budget.delta is None:
+        return f"rho = {rounded_up(mu**2 / 2)}"
+    return f"epsilon = {rounded_up(epsilon_of(Gaussian(mu), budget.delta))}"
 
 
 def _too_few_rows() -> TooFewRowsError:

@@ -117,6 +117,8 @@ class Entry:
         Whether rows are used in batches, each once: single rows, replace-one neighbours.
     forms_matrix : bool
         Whether it holds a matrix of columns by columns, unless its noise is lazy.
+    standardises : bool
+        Whether its components are those of the correlations of a released covariance.
     needs_delta : bool
         Whether it may fail with a small probability, so that rho will not do.
     pays_per_component : bool
@@ -148,6 +150,7 @@ class Entry:
     batches: ClassVar[bool] = False
     forms_matrix: ClassVar[bool] = True
     needs_delta: ClassVar[bool] = False
+    standardises: ClassVar[bool] = False
     pays_per_component: ClassVar[bool] = False
     needs_gap: ClassVar[bool] = False
     may_coincide: ClassVar[bool] = False

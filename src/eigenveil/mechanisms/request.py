@@ -26,7 +26,14 @@ from eigenveil.privacy.cost import Cost
 from eigenveil.text import did_you_mean, listed
 from eigenveil.wording import REPLACE_ONE, SAME_UNIT, option
 
-__all__ = ["Centring", "Request", "encoded_scale", "half_ranges", "public_scale"]
+__all__ = [
+    "MAX_PRIVATE_RANK",
+    "Centring",
+    "Request",
+    "encoded_scale",
+    "half_ranges",
+    "public_scale",
+]
 
 Centring = Literal["none", "mean", "located", "paired"]
 
@@ -121,8 +128,8 @@ class Request:
     def __post_init__(self) -> None:
         if self.centring not in (None, "none", "mean", "located", "paired"):
             raise InvalidParameterError("centring must be 'none', 'mean', 'located' or 'paired'")
-        if self.private_scale:
-            self._check_private_scale()
+        if self.private_scale and self.box is not None:
+            raise InvalidParameterError("private scales need no bounds: leave one of them out")
 
     @classmethod
     def ranges(
@@ -140,6 +147,11 @@ class Request:
         """The mechanism, once one is chosen."""
         assert self.entry is not None  # `choose` comes first
         return self.entry
+
+    @property
+    def of_matrix(self) -> bool:
+        """Whether a covariance is released, as it is or as components of its correlations."""
+        return self.releases == "covariance" or self.mechanism.standardises
 
     @property
     def centred(self) -> bool:
@@ -160,7 +172,7 @@ class Request:
     @property
     def normalises(self) -> bool:
         """Whether rows are scaled to unit length."""
-        if self.releases == "covariance" or self.row_norm is not None:
+        if self.of_matrix or self.row_norm is not None:
             return False
         if self.mechanism.assumption is not None:
             return False
@@ -171,7 +183,7 @@ class Request:
         """Whether rows are clipped at a length, so that a stated one means something."""
         if self.mechanism.assumption is not None or self.normalises:
             return False
-        return not (self.releases == "covariance" and self.mechanism.unit_rows)
+        return not (self.of_matrix and self.mechanism.unit_rows and not self.budget.is_pure)
 
     @property
     def divides_by_ranges(self) -> bool:
@@ -182,7 +194,7 @@ class Request:
         trace_bound = getattr(self.entry, "trace_bound", None)
         as_they_are = trace_bound is not None or isinstance(self.row_norm, Real)
         free = self.scale is None and not self.private_scale and not as_they_are
-        return self.releases == "covariance" and free and self.box_by_column
+        return self.of_matrix and free and self.box_by_column
 
     @property
     def column_scale(self) -> NDArray[np.float64] | None:
@@ -215,7 +227,7 @@ class Request:
         """Whether a covariance needs no bound, and neither units nor bounds are stated."""
         stated = self.scale is not None or self.same_units or self.n_sought == 0
         bounded = self.box is not None or self.row_norm is not None
-        suits = self.releases == "covariance" and self.mechanism.unit_rows
+        suits = self.of_matrix and self.mechanism.unit_rows
         return suits and not (stated or bounded)
 
     @property
@@ -269,16 +281,10 @@ class Request:
             )
         return min(MAX_PRIVATE_RANK, self.n_columns - 1)
 
-    def _check_private_scale(self) -> None:
-        if self.box is not None:
-            raise InvalidParameterError("private scales need no bounds: leave one of them out")
-        if not self.adjacency.count_is_public:
-            raise self.private_count()
-
     def private_count(self) -> UnsupportedNotionError:
         """Return the error about private scales where the number of rows is private too."""
         pure, persons = self.budget.is_pure, self.unit.owns_many
-        countable = self.releases == "covariance" and self.rereadable and not (pure or persons)
+        countable = self.of_matrix and self.rereadable and not (pure or persons)
         leave_out = ("leave ", option("scale"), " and ", option("centring"), " out, or ")
         return UnsupportedNotionError(
             "with epsilon alone, " * pure,

@@ -22,11 +22,12 @@ from eigenveil.mechanisms.base import Procedure
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.centred import CENTRE_SHARE, Centred, CentredResult, Uncentred
 from eigenveil.mechanisms.counted import Counted
-from eigenveil.mechanisms.front import Front
+from eigenveil.mechanisms.front import CORRELATION, COVARIANCE, Front
 from eigenveil.mechanisms.lifted import HomogeneousRows
 from eigenveil.mechanisms.located import LocatedCentre, enough_rows, mean_shares
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
+from eigenveil.mechanisms.pca.correlation import CorrelationPCA
 from eigenveil.mechanisms.pca.staged import RANK_SHARE, VARIANCE_SHARE, ComponentStages, Variances
 from eigenveil.mechanisms.present import Present, missing_shares
 from eigenveil.mechanisms.ranged import PrivateRadiusClip, noise_rows
@@ -96,8 +97,8 @@ class Plan:
 
     @property
     def components(self) -> bool:
-        """Whether components are released, not a covariance."""
-        return self.request.releases == "components"
+        """Whether noise is added for components, not to a covariance."""
+        return not self.request.of_matrix
 
     @property
     def variances(self) -> bool:
@@ -123,9 +124,19 @@ class Plan:
 
     @property
     def whole(self) -> Allotment:
-        """The budget, were nothing spent before."""
-        found = whole_strength(self.request.budget, pure=self.pure)
-        return Pure(found) if self.pure else Gaussian(found)
+        """The budget of `_stages`, were nothing spent before."""
+        return self._of_stages(whole_strength(self.request.budget, pure=self.pure))
+
+    def _of_stages(self, parameter: float) -> Allotment:
+        whole: Allotment = Pure(parameter) if self.pure else Gaussian(parameter)
+        further = sum(self._further.values())
+        return part(whole, 1 - further) if further else whole
+
+    @property
+    def _further(self) -> dict[str, float]:
+        """Shares of the whole budget for what follows the components of a released matrix."""
+        shown = self.entry.standardises and self.request.show_scores
+        return {"scores": SCORE_SHARE} if shown else {}
 
     @property
     def start(self) -> Clip:
@@ -183,6 +194,12 @@ class Plan:
     @cached_property
     def shares(self) -> dict[str, float]:
         """Shares of the budget, by stage; before rows are drawn, those after the count as one."""
+        left = 1 - sum(self._further.values())
+        return self._further | {stage: left * share for stage, share in self._stages.items()}
+
+    @cached_property
+    def _stages(self) -> dict[str, float]:
+        """Shares of what `_further` leaves, by stage."""
         if self.counted:
             return Counted.build(self.whole, self.request).shares(self.drawn_rows)
         shares = {}
@@ -203,12 +220,12 @@ class Plan:
             shares["centre"] = PURE_MEAN_SHARE if wide else CENTRE_SHARE
         if self.tightens and not self.front:
             shares["radius"] = distance_share(self.whole, self.n_differences)
-        if self.request.private_rank:
+        if self.components and self.request.private_rank:
             shares["rank"] = RANK_SHARE
         if self.variances:
             search = distance_share(self.whole, self.n_differences)
             shares["variances"] = VARIANCE_SHARE + search
-        if self.request.show_scores:
+        if self.components and self.request.show_scores:
             shares["scores"] = SCORE_SHARE
         shares["components" if self.components else "matrix"] = 1 - sum(shares.values())
         return shares
@@ -238,14 +255,14 @@ class Plan:
     @property
     def alone(self) -> bool:
         """Whether the budget buys nothing beside the mechanism."""
-        return len(self.shares) == 1 and self.centring in ("none", "paired")
+        return len(self._stages) == 1 and self.centring in ("none", "paired")
 
     @property
     def reads_once(self) -> bool:
         """Whether the rows are read once only."""
         if not self.entry.reads_once:
             return False
-        return self.lifts or (len(self.shares) == 1 and self.centring == "none")
+        return self.lifts or (len(self._stages) == 1 and self.centring == "none")
 
     @property
     def memory(self) -> int:
@@ -279,7 +296,16 @@ class Plan:
 
     def build(self, parameter: float) -> Procedure[CentredResult[Any]]:
         """Return all stages at a strength."""
+        found = self._build(parameter)
+        if not self.entry.standardises:
+            return found
         whole: Allotment = Pure(parameter) if self.pure else Gaussian(parameter)
+        scores = self._scores(whole) if self.request.show_scores else None
+        count = None if self.request.private_rank else self.n_components
+        return CorrelationPCA(inner=found, n_components=count, rows=self.n_rows or 0, scores=scores)
+
+    def _build(self, parameter: float) -> Procedure[CentredResult[Any]]:
+        whole = self._of_stages(parameter)
         if self.lifts:
             assert isinstance(self.entry, CovarianceEntry)  # only those lift
             return HomogeneousRows(
@@ -294,15 +320,15 @@ class Plan:
             inner = self._staged(whole, inner)
         if self.tightens:
             inner = PrivateRadiusClip(
-                distances=PrivateDistances(noise=_noise(whole, self.shares["radius"])),
+                distances=PrivateDistances(noise=_noise(whole, self._stages["radius"])),
                 inner=inner,
                 rows=noise_rows(whole, self.request.n_columns, self.request.adjacency),
             )
         outer = self._centred(whole, inner)
         if self.request.private_scale:
-            noise = _noise(whole, self.shares["scale"])
+            noise = _noise(whole, self._stages["scale"])
             scale = ColumnScale(first=noise, known=self.request.known_scale)
-            hides = not self.components and (self.pure or bool(self.entry.auto))
+            hides = self.request.releases == "covariance" and (self.pure or bool(self.entry.auto))
             outer = Scaled(scale=scale, inner=outer, hides=hides)
         return self._with_present(whole, outer)
 
@@ -326,12 +352,12 @@ class Plan:
             columns=request.n_columns,
             known_scale=request.known_scale,
             sample=sample,
+            aim=CORRELATION if self.entry.standardises else COVARIANCE,
         )
 
     def inner(self, parameter: float) -> Procedure[Any]:
         """Return the mechanism itself, at its share of a strength."""
-        whole: Allotment = Pure(parameter) if self.pure else Gaussian(parameter)
-        left = part(whole, list(self.shares.values())[-1])
+        left = part(self._of_stages(parameter), list(self._stages.values())[-1])
         terms = Terms(
             budget=self.request.budget,
             n_columns=self.request.n_columns,
@@ -346,19 +372,16 @@ class Plan:
     def _staged(self, whole: Allotment, inner: Any) -> ComponentStages:
         rank = variances = None
         if self.request.private_rank:
-            rank = PrivateRank(noise=_noise(whole, self.shares["rank"]), max_rank=self.n_components)
+            rank = PrivateRank(
+                noise=_noise(whole, self._stages["rank"]), max_rank=self.n_components
+            )
         if self.variances:
-            search = _noise(whole, self.shares["variances"] - VARIANCE_SHARE)
+            search = _noise(whole, self._stages["variances"] - VARIANCE_SHARE)
             variances = Variances(
                 distances=PrivateDistances(noise=search),
                 values=PrivateVariances(noise=_noise(whole, VARIANCE_SHARE)),
             )
-        scores = None
-        if self.request.show_scores:
-            shown = _noise(whole, SCORE_SHARE)
-            kinds = self.request.score_kinds
-            each = None if self.n_rows is None else self.n_rows // kinds
-            scores = ScoreHistogram(noise=shown, bins=score_bins(shown, each), kinds=kinds)
+        scores = self._scores(whole) if self.request.show_scores else None
         return ComponentStages(
             inner=inner,
             normalise=self.normalise,
@@ -367,6 +390,12 @@ class Plan:
             lazy=self.lazy,
             scores=scores,
         )
+
+    def _scores(self, whole: Allotment) -> ScoreHistogram:
+        shown = _noise(whole, SCORE_SHARE)
+        kinds = self.request.score_kinds
+        each = None if self.n_rows is None else self.n_rows // kinds
+        return ScoreHistogram(noise=shown, bins=score_bins(shown, each), kinds=kinds)
 
     def _centred(self, whole: Allotment, inner: Procedure[Any]) -> Procedure[CentredResult[Any]]:
         if self.centring == "paired":
@@ -384,10 +413,10 @@ class Plan:
                 directions=self.normalise,
             )
         row_norm = self.stated.clip.row_norm
-        if "centre" not in self.shares:
+        if "centre" not in self._stages:
             return Uncentred(inner=inner, row_norm=row_norm)
         return Centred(
-            mean=PrivateMean(noise=_noise(whole, self.shares["centre"])),
+            mean=PrivateMean(noise=_noise(whole, self._stages["centre"])),
             inner=inner,
             row_norm=row_norm,
             fixed_centre=self.counts,

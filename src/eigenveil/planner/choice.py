@@ -96,6 +96,12 @@ def _components(situation: Situation) -> Choice:
             "square matrix nor the rows can be kept",
         )
     stated = situation.row_norm is not None or situation.private_radius
+    if situation.standardises:
+        return Choice(
+            mechanism="correlation",
+            reason="columns in any units: components of standardised columns follow from a "
+            "released covariance",
+        )
     if situation.budget.is_pure:
         why = f"{situation.budget} without delta: two-sided Wishart noise is the smallest pure "
         clips, numbers = (False, "") if stated else _generous(situation)

@@ -22,6 +22,7 @@ from eigenveil.planner.simulator import Refused, Simulator, Unpredicted
 from eigenveil.planner.situation import Situation
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.guarantee import Kind
+from eigenveil.text import rounded_up
 
 __all__ = [
     "MOST_SEARCHED_ROWS",
@@ -293,7 +294,7 @@ def least(
             high, best = middle, one
         else:
             low = middle
-    value = float(math.ceil(high)) if whole else _rounded_up(high)
+    value = float(math.ceil(high)) if whole else rounded_up(high)
     shown = f"{value:,.0f}" if whole else f"{value:g}"
     return Needed(
         value=value,
@@ -303,16 +304,13 @@ def least(
     )
 
 
-def _rounded_up(value: float) -> float:
-    """Round up to three digits."""
-    nearest = float(f"{value:.3g}")
-    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return nearest if nearest >= value else float(f"{nearest + unit:.3g}")
-
-
 def _entries(situation: Situation) -> tuple[Entry, ...]:
-    """Return the mechanisms that make no assumption about the data."""
-    return tuple(one for one in entries(situation.releases) if one.kind is Kind.WORST_CASE)
+    """Return the mechanisms that make no assumption about the data, and have the same target."""
+    return tuple(
+        one
+        for one in entries(situation.releases)
+        if one.kind is Kind.WORST_CASE and one.standardises <= situation.private_scale
+    )
 
 
 @lru_cache(maxsize=512)

@@ -25,10 +25,11 @@ from eigenveil.data.products import MomentProducts
 from eigenveil.data.sources import ArraySource, Batch, RowSource
 from eigenveil.mechanisms.additive import NoisyVector
 from eigenveil.mechanisms.base import Gate, Mechanism, Procedure
-from eigenveil.mechanisms.centred import CentredResult
+from eigenveil.mechanisms.centred import CentredResult, Uncentred
 from eigenveil.mechanisms.counted import Counted
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
+from eigenveil.mechanisms.pca.correlation import CorrelationPCA
 from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassState
 from eigenveil.mechanisms.scaled import Scaled
 from eigenveil.mechanisms.stages import Plan
@@ -139,6 +140,8 @@ class StandInGate(Gate):
 def with_drawn_rows(plan: Plan, n: int) -> Plan:
     """Return the plan as it would be after a count of ``n`` rows, where it counts them."""
     procedure = plan.procedure if plan.counted else None
+    if isinstance(procedure, CorrelationPCA):
+        procedure = procedure.inner
     if not isinstance(procedure, Counted):
         return plan
     return replace(plan, drawn_rows=procedure.expected(n))
@@ -185,6 +188,8 @@ def rehearse(
     source = _AssumedSource(rows, n / len(rows), kept)
     start = replace(plan.start, box=None, centre=None)
     few = _of_few(plan, table).build(plan.strength)
+    if isinstance(few, CorrelationPCA):
+        return _standardised(few, truth, source, start, gate)
     if isinstance(few, Scaled):  # the table is assumed as it is once columns are scaled
         few = few.inner
     if isinstance(few, Paired):
@@ -201,6 +206,22 @@ def _of_few(plan: Plan, table: AssumedTable) -> Plan:
     if table.d < request.n_columns:  # which of them have a public scale is not assumed
         request = replace(request, known_scale=None)
     return replace(plan, request=request, n_components=min(plan.n_components, table.k))
+
+
+def _standardised(
+    few: CorrelationPCA, truth: Matrix, source: _AssumedSource, start: Clip, gate: Gate
+) -> tuple[Matrix, CentredResult[Any]]:
+    """Return correlations of columns that are no eigenvectors, and components of these."""
+    axes, _ = np.linalg.qr(gate.normals(source.n_columns, source.n_columns))
+    truth = axes.T @ truth @ axes
+    deviations = np.sqrt(truth.diagonal())
+    inner = few.inner
+    if isinstance(inner, Scaled):  # the table is assumed as it is once columns are scaled
+        inner = inner.inner
+    if isinstance(inner, Paired):
+        inner = Uncentred(inner=inner.inner, row_norm=start.row_norm)
+    found = replace(few, inner=inner).run(source.turned(axes), start, gate)
+    return truth / np.outer(deviations, deviations), found
 
 
 def _turned(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from eigenveil.data.gram import most_rows
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.bounds import RowNorm, reach_of
+from eigenveil.mechanisms.pca.correlation import MAX_COLUMNS
 from eigenveil.mechanisms.registry import Entry, Releases
 from eigenveil.mechanisms.request import Request
 from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency
@@ -219,6 +220,7 @@ class Situation:
         return cls(
             task="pca",
             k=request.wanted_components(),
+            private_scale=request.private_scale,
             bounded=clips,
             per_column=clips and request.box_by_column,
             **common,
@@ -250,6 +252,15 @@ class Situation:
             show_scores=self.show_scores,
             on_missing="centre" if self.missing else "invalid",
         )
+
+    @property
+    def standardises(self) -> bool:
+        """Whether components are those of the correlations of a released covariance.
+
+        A matrix has to be worth its noise, and scales need more rows than columns.
+        """
+        wide = self.d >= MAX_COLUMNS or (self.n is not None and self.d > self.n)
+        return self.task == "pca" and self.private_scale and not (wide or self.one_pass)
 
     def _known_scale(self) -> NDArray[np.float64] | None:
         """Return the scales that are public, where the others are to be found."""

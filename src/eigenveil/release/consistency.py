@@ -141,13 +141,18 @@ def _of_shares(release: "Release") -> Iterator[str]:
     stages = {
         "present": settings.get("on_missing") == "centre",
         "scores": "scores" in settings,
-        "components": release.kind == "pca",
-        "matrix": release.kind == "covariance",
+        "components": release.kind == "pca" and not _standardises(release),
+        "matrix": release.kind == "covariance" or _standardises(release),
     }
     if settings.get("centring") == "located":
         stages["centre"] = True  # also paid for where none was found and pairs were taken
     if any((stage in shares) != wanted for stage, wanted in stages.items()):
         yield "stages of the budget"
+
+
+def _standardises(release: "Release") -> bool:
+    """Return whether components are those of the correlations of a released covariance."""
+    return "correlation" in release.proofs
 
 
 def _of_members(release: "Release") -> Iterator[str]:
@@ -202,7 +207,8 @@ def _of_clipping(release: "Release") -> Iterator[str]:
     told = {w for w in words if w.startswith(ENTRIES_CLAUSE)}
     said = set()
     if limit is not None and turn is not None:
-        said = {entries_clause(limit, float((turn / release.arrays["scale"]).min()))}
+        scale = release.arrays.get("clipping_scale", release.arrays["scale"])
+        said = {entries_clause(limit, float((turn / scale).min()))}
     if told != said or (limit is None) != (turn is None):
         yield "limits of entries"
     share = settings.get("changed_share")

@@ -60,6 +60,7 @@ _SHAPES = {
     "fourth_moments": "dd",
     "pairs_present": "dd",
     "turn": "d",
+    "clipping_scale": "d",
     "coef": "qd",
     "intercept": "q",
     "interval": "qe2",
@@ -87,7 +88,8 @@ def check_arrays(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> None
         if name in ("mean", "location") and np.isnan(array).all():
             continue  # pairs of rows have no centre, nor has a count that was too small
         # Infinite: the scale of a column that was left out, an interval that nothing bounds.
-        usable = {"scale": array > 0, "interval": ~np.isnan(array)}
+        positive = array > 0
+        usable = {"scale": positive, "clipping_scale": positive, "interval": ~np.isnan(array)}
         if not usable.get(name, np.isfinite(array)).all():
             raise AlteredReleaseError(f"arrays.npz holds no usable numbers in {name!r}")
     _require("explained_variance", arrays, lambda array: array.min() >= 0)

@@ -21,6 +21,7 @@ __all__ = [
     "Correlations",
     "Loadings",
     "Spectrum",
+    "clipping_scale",
     "coefficients",
     "correlations",
     "eigenvalues",
@@ -120,8 +121,13 @@ def unknown_turns(arrays: Arrays) -> bool:
     """Return whether means are known up to whole turns only: circles were too short to tell."""
     if "turn" not in arrays:
         return False
-    scale = arrays["scale"] if "scale" in arrays else np.ones(len(arrays["turn"]))
-    return bool((arrays["turn"] / scale).min() < KNOWN_TURN)
+    return bool((arrays["turn"] / clipping_scale(arrays)).min() < KNOWN_TURN)
+
+
+def clipping_scale(arrays: Arrays) -> NDArray[np.float64]:
+    """Return the scales of columns in which rows were centred and limited."""
+    unscaled = np.ones(len(arrays["mean"] if "mean" in arrays else arrays["location"]))
+    return arrays.get("clipping_scale", arrays.get("scale", unscaled))
 
 
 def eigenvalues(matrix: NDArray[np.float64]) -> NDArray[np.float64]:

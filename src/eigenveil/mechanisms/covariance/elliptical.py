@@ -104,11 +104,18 @@ class EllipticalCov:
 
     @classmethod
     def build(
-        cls, whole: Gaussian, rows: int | None, columns: int, *, searches: bool = True
+        cls,
+        whole: Gaussian,
+        rows: int | None,
+        columns: int,
+        *,
+        searches: bool = True,
+        spread: bool = True,
     ) -> Self:
         """Build it at a whole mu; ``rows`` where their number is public.
 
-        ``searches`` says whether it finds a clipping radius by itself.
+        ``searches`` says whether it finds a clipping radius by itself, ``spread`` whether fourth
+        moments are bought where the number of rows is public.
         """
         narrow = min(1.0, (_SEARCH_COLUMNS / columns) ** 2)
         search = max(distance_share(whole, rows), _SEARCH_SHARE * narrow) if searches else 0.0
@@ -116,7 +123,8 @@ class EllipticalCov:
         if rows:
             unit = min(unit, _UNIT_WORTH * columns**1.5 / (rows * whole.mu))
         second = 1 - unit - _CLIPPED_SHARE
-        left = 1 - search - (SPREAD_SHARE if rows else 0.0)
+        spread = spread and bool(rows)
+        left = 1 - search - spread * SPREAD_SHARE
 
         def matrix(share: float) -> GaussCov:
             return GaussCov(mu=whole.mu * math.sqrt(left * share))
@@ -132,7 +140,7 @@ class EllipticalCov:
             second=matrix(second),
             second_unit=matrix(second * _UNIT_ROUTE_SHARE * _ROUNDING),
             second_clipped=matrix(second * (1 - _UNIT_ROUTE_SHARE) * _ROUNDING),
-            spread=FourthMoments.of(whole) if rows else None,
+            spread=FourthMoments.of(whole) if spread else None,
         )
 
     def cost(self) -> Cost:

@@ -71,6 +71,8 @@ class NoisyMatrix:
         Standard deviation of the noise on every entry, where missing cells make them differ.
     pairs : array, optional
         Share of the rows with both cells of an entry, where it was divided by that.
+    variances : array, optional
+        What to divide columns by to standardise them, where noise hides some of the diagonal.
 
     """
 
@@ -84,6 +86,7 @@ class NoisyMatrix:
     spread: "RowSpread | None" = None
     entry_noise: NDArray[np.float64] | None = None
     pairs: NDArray[np.float64] | None = None
+    variances: NDArray[np.float64] | None = None
 
     def scaled(self, factor: float) -> "NoisyMatrix":
         """Return the same in other units: entries are multiplied."""
@@ -142,6 +145,7 @@ class NoisyMatrix:
             spread=None if spread is None else replace(spread, fourth=spread.fourth / shares**2),
             entry_noise=noise,
             pairs=shares,
+            variances=None if self.variances is None else self.variances / shares.diagonal(),
         )
 
     def cleaned(self, *, trace_bound: float, spike: float) -> "NoisyMatrix":

@@ -79,6 +79,29 @@ class StagedComponents:
     variance: float | None  # inside all components, in squared units; a sum if n is private
     row_norm: float | None  # where rows were clipped for it
     scores: ScoreMap | None = None  # where rows lie on a plane, to be shown
+    deviations: NDArray[np.float64] | None = None  # what scaled columns were divided by once more
+    hidden: NDArray[np.bool_] | None = None  # columns of which noise hides the variance
+
+    def standardised(
+        self, scale: NDArray[np.float64], centre: NDArray[np.float64], error: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+        """Return scales, centre and its squared error in the units of the components.
+
+        ``scale`` is what columns were divided by before the deviations were released.
+        """
+        if self.deviations is None:
+            return scale, centre, error
+        kept = np.isfinite(self.deviations)
+        deviations = self.deviations[kept]
+        whole = np.array(scale)
+        whole[np.isfinite(scale)] *= self.deviations
+        return whole, centre[kept] / deviations, error / float(np.mean(deviations**2))
+
+    def hidden_columns(self, scale: NDArray[np.float64]) -> list[int]:
+        """Return the columns of which noise hides the variance, among all with a finite scale."""
+        return (
+            [] if self.hidden is None else np.flatnonzero(np.isfinite(scale))[self.hidden].tolist()
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

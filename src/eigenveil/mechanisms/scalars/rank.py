@@ -34,7 +34,7 @@ from eigenveil.numerics.marchenko_pastur import highest
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost
 
-__all__ = ["NoisyRank", "PrivateRank"]
+__all__ = ["NoisyRank", "PrivateRank", "leading_rank"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,14 +92,24 @@ class PrivateRank:
             )
         noisy = self.noise.perturb(query, noise)
         descending = noisy.values[::-1]
-        standing = _standing_out(descending, max(1.0, rows), self.max_rank, noisy.largest)
-        below = np.maximum(descending[1 : standing + 1], noisy.largest)
-        ratios = descending[:standing] / below
         return NoisyRank(
-            int(np.argmax(ratios)) + 1 if standing else None,
+            leading_rank(descending, max(1.0, rows), self.max_rank, noisy.largest),
             possible_eigenvalues(descending, query.trace_bound),
             noisy.deviation,
         )
+
+
+def leading_rank(
+    eigenvalues: NDArray[np.float64], rows: float, max_rank: int, largest: float
+) -> int | None:
+    """Return the rank that noisy descending eigenvalues show: post-processing.
+
+    ``largest`` is what the noise on one of them rarely exceeds; None where none stands out.
+    """
+    standing = _standing_out(eigenvalues, rows, max_rank, largest)
+    below = np.maximum(eigenvalues[1 : standing + 1], largest)
+    ratios = eigenvalues[:standing] / below
+    return int(np.argmax(ratios)) + 1 if standing else None
 
 
 def _standing_out(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from eigenveil.report.page.drawings import signed
 from eigenveil.report.page.images import draw_image
 from eigenveil.report.page.tables import Arrays, times
-from eigenveil.report.views import feature_names, means_alone, unknown_turns
+from eigenveil.report.views import clipping_scale, feature_names, means_alone, unknown_turns
 
 __all__ = ["columns_section"]
 
@@ -28,6 +28,7 @@ def columns_section(document: Mapping[str, Any], arrays: Arrays) -> str:
     if "image" in settings:
         return _pixels(settings["image"], mean)
     noise = float(settings.get("centre_noise", 0.0))
+    units = np.ones(d) if mean is None else clipping_scale(arrays)
     shown = np.arange(min(d, _MOST))
     titles = [title for title, values in (("mean", mean), ("scale", scale)) if values is not None]
     told = _told(settings, mean, scale)
@@ -49,7 +50,7 @@ def columns_section(document: Mapping[str, Any], arrays: Arrays) -> str:
     items = [f'<li class="head{" one" * (len(titles) < 2)}"><span>column</span>{head}</li>']
     for j, name in zip(shown.tolist(), feature_names(settings, shown), strict=True):
         unit = 1.0 if scale is None else float(scale[j])
-        error = noise * unit if turns is None else float(turns[j])
+        error = noise * float(units[j]) if turns is None else float(turns[j])
         numbers = [] if mean is None else [_number(mean[j], error)]
         numbers += [] if scale is None else [_number(unit)]
         if not np.isfinite(unit):
