@@ -163,7 +163,7 @@ def test_no_noise_turns_nothing():
     np.testing.assert_allclose(found.mixing, np.eye(4), atol=1e-9)
     np.testing.assert_allclose(found.loading_errors, 0.0, atol=1e-6)
     assert [str(group) for group in found.groups][:1] == [
-        "component 1 is told apart from all others: 1.00"
+        "component 1 is told apart from all others: 100 %"
     ]
 
 
@@ -276,13 +276,13 @@ def test_groups_read_as_sentences():
         ]
     )
     assert [str(group) for group in found.groups] == [
-        "component 1 is told apart from all others: 0.98",
-        "components 2 and 3 cannot be told apart; together 0.97",
-        "component 4 cannot be told apart from later ones: 0.40",
+        "component 1 is told apart from all others: 98 %",
+        "components 2 and 3 cannot be told apart; together 97 %",
+        "component 4 cannot be told apart from later ones: 40 %",
     ]
     assert found.leading(1).groups == (ComponentGroup(1, 1, 0.98, True),)
     assert str(statement(np.full((3, 3), 0.2)).groups[0]) == (
-        "components 1 to 3 cannot be told apart, nor from later ones; together 0.60"
+        "components 1 to 3 cannot be told apart, nor from later ones; together 60 %"
     )
 
 

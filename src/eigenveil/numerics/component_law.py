@@ -23,6 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.text import percent
+
 __all__ = [
     "ComponentGroup",
     "ComponentStatement",
@@ -75,7 +77,7 @@ class ComponentGroup:
             names = f"component {self.first}"
         if math.isnan(self.share):
             return f"nothing is known about {names}"
-        share = f"{self.share:.2f}"
+        share = percent(min(1.0, self.share))
         if single and self.closed:
             return f"{names} is told apart from all others: {share}"
         if self.closed:
@@ -263,9 +265,10 @@ def dense_statement(
 def _statement(mixing: NDArray[np.float64], squares: NDArray[np.float64]) -> ComponentStatement:
     """Return the statement; ``squares``: mean squared loadings of the directions of each column."""
     k = len(mixing)
-    beside = mixing.copy()
-    np.fill_diagonal(beside, 0.0)
-    return ComponentStatement(mixing[:, :k], np.sqrt(beside @ squares))
+    weights = mixing.copy()
+    # What is left of the component itself is shorter by the cosine.
+    np.fill_diagonal(weights, (1 - np.sqrt(np.minimum(1.0, mixing.diagonal()))) ** 2)
+    return ComponentStatement(mixing[:, :k], np.sqrt(weights @ squares))
 
 
 def leading_statement(

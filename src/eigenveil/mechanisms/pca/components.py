@@ -90,9 +90,7 @@ def leading(noisy: NoisyMatrix, k: int) -> NoisyComponents:
             noise = pair_noise(vectors, noisy.entry_noise)
         single = dense_statement(values, vectors, noise, vectors[:k])
     elif isinstance(noisy.law, GaussianLaw):
-        single = leading_statement(
-            values, vectors, noisy.law.deviation, trace=trace, energy=energy
-        )
+        single = leading_statement(values, vectors, noisy.law.deviation, trace=trace, energy=energy)
     values = values[:k]
     return NoisyComponents(
         components=vectors[:k],
