@@ -1,9 +1,9 @@
 """Whether what releases state of single components is true, on real tables and images.
 
 Components as they are (``row_norm="private"``) and of unit rows (``mechanism="tangent"``, what the
-default takes of most tables), k up to 6, delta = 1e-6. Every release is compared with the eigenvectors of the very matrix that it added noise to,
-recorded as the mechanism took it. `results/reproducibility.csv` has one line for each table, kind,
-budget and rank:
+default takes of most tables), k up to 6, delta = 1e-6. Every release is compared with the
+eigenvectors of the very matrix that it added noise to, recorded as the mechanism took it.
+`results/reproducibility.csv` has one line for each table, kind, budget and rank:
 
 - stated, actual: mean over releases of the stated and of the actual squared cosine with the
   component of the same rank without noise;

@@ -1,7 +1,6 @@
 """The tab *Read*: what a release says, verified first; two of them side by side; other formats."""
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 

@@ -87,8 +87,11 @@ def _loadings(settings: Mapping[str, Any], arrays: Arrays) -> str:
     if clear.size == 0:
         return "<p>No component stands out from the noise, so no loadings are drawn.</p>"
     drawn = [loadings(settings, arrays, i) for i in clear[:_MOST_COMPONENTS].tolist()]
-    ends = [end for one in drawn for end in _ends(one)]
-    low, high = min(0.0, *ends), max(0.0, *ends)
+    errors = [np.zeros(1) if one.errors is None else np.nan_to_num(one.errors) for one in drawn]
+    zone = 0.0 if drawn[0].errors is not None else min(float(one.reach[0]) for one in drawn)
+    pairs = list(zip(drawn, errors, strict=True))
+    low = min(-zone, *(float((one.values - error).min()) for one, error in pairs))
+    high = max(zone, *(float((one.values + error).max()) for one, error in pairs))
     rest = f" The first {_MOST_COMPONENTS} that stand out are drawn." * (len(drawn) < clear.size)
     fewer = len(drawn[0].names) < drawn[0].n_columns
     which = f"The {len(drawn[0].names)} largest of {drawn[0].n_columns:,}" if fewer else "All"
@@ -115,15 +118,6 @@ def _noise_drawn(drawn: Sequence[Loadings]) -> str:
         "of the same component without noise. Bars within three of them are grey: their sign is "
         "not certain."
     )
-
-
-def _ends(shown: Loadings) -> list[float]:
-    """Return the ends of what is drawn of loadings."""
-    if shown.errors is None:
-        reach = float(shown.reach.min())
-        return [-reach, reach, float(shown.values.min()), float(shown.values.max())]
-    errors = np.nan_to_num(shown.errors)
-    return [float((shown.values - errors).min()), float((shown.values + errors).max())]
 
 
 def _map(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) -> str:

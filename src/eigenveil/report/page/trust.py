@@ -1,4 +1,4 @@
-"""Sections on how far noise reaches: eigenvalues beside its level, and what it left of components."""
+"""Sections on how far noise reaches: eigenvalues beside its level, and agreement of components."""
 
 from collections.abc import Mapping
 from html import escape
