@@ -175,8 +175,10 @@ def test_leading_values_of_a_wide_matrix_say_what_all_of_them_say():
     values, vectors = eigenpairs(matrix)
     whole = dense_statement(values, vectors, s, vectors[:3])
     few = leading_statement(
-        values[:3], vectors[:3], s, trace=np.trace(matrix), energy=float(np.sum(matrix**2))
+        values[:3], vectors[:3], s, 3, trace=np.trace(matrix), energy=float(np.sum(matrix**2))
     )
+    level = leading_statement(values[:9], vectors[:9], s, 3, trace=np.trace(matrix))
+    np.testing.assert_allclose(level.mixing, whole.mixing, atol=1e-2)
     np.testing.assert_allclose(few.mixing, whole.mixing, atol=5e-3)
     lengths = [np.linalg.norm(one.loading_errors) for one in (few, whole)]
     assert lengths[0] == pytest.approx(lengths[1], rel=0.05)
@@ -278,7 +280,7 @@ def test_groups_read_as_sentences():
     assert [str(group) for group in found.groups] == [
         "component 1 is told apart from all others: 98 %",
         "components 2 and 3 cannot be told apart; together 97 %",
-        "component 4 cannot be told apart from later ones: 40 %",
+        "component 4 is mixed with later ones: 40 %",
     ]
     assert found.leading(1).groups == (ComponentGroup(1, 1, 0.98, True),)
     assert str(statement(np.full((3, 3), 0.2)).groups[0]) == (

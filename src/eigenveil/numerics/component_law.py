@@ -83,7 +83,7 @@ class ComponentGroup:
         if self.closed:
             return f"{names} cannot be told apart; together {share}"
         if single:
-            return f"{names} cannot be told apart from later ones: {share}"
+            return f"{names} is mixed with later ones: {share}"
         return f"{names} cannot be told apart, nor from later ones; together {share}"
 
 
@@ -275,24 +275,27 @@ def leading_statement(
     values: NDArray[np.float64],
     vectors: NDArray[np.float64],
     noise: float,
+    k: int,
     *,
     trace: float,
-    energy: float,
+    energy: float | None = None,
 ) -> ComponentStatement:
-    """Return what holds of the leading eigenvectors (rows) where the others are not known.
+    """Return what holds of the first k of some leading eigenvectors (rows), the others not known.
 
     The trace and the squared Frobenius norm of the noisy matrix say where the others lie: in a
-    semicircle of that mean and width. Their directions are taken as spread evenly.
+    semicircle of that mean and width; without the norm, at one level. Their directions are taken
+    as spread evenly.
     """
-    k, d = vectors.shape
-    others = d - k
+    found, d = vectors.shape
+    others = d - found
     if not others:
-        return dense_statement(values, vectors, noise, vectors)
-    level = (trace - float(values.sum())) / others
-    width = math.sqrt(max(0.0, (energy - float(values @ values)) / others - level**2))
+        return dense_statement(values, vectors, noise, vectors[:k])
+    level, width = (trace - float(values.sum())) / others, 0.0
+    if energy is not None:
+        width = math.sqrt(max(0.0, (energy - float(values @ values)) / others - level**2))
     bins = min(_BINS, others)
     bulk = np.minimum(level + width * _semicircle(bins), values[-1])
-    count = np.append(np.ones(k), np.full(bins, others / bins))
+    count = np.append(np.ones(found), np.full(bins, others / bins))
     mixing = expected_mixing(np.append(values, bulk), noise, count)[:k]
     squares = vectors**2
     rest = np.maximum(0.0, 1 - squares.sum(axis=0)) / others

@@ -120,7 +120,9 @@ class AnalyzeGaussPCA:
             law=law,
             reliability=reliability(values, trace, law, energy),
             energy=energy,
-            single=leading_statement(values, vectors, law.scale, trace=trace, energy=energy),
+            single=leading_statement(
+                values, vectors, law.scale, len(values), trace=trace, energy=energy
+            ),
         )
 
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,6 @@ from eigenveil.numerics.component_law import (
 )
 from eigenveil.numerics.noise import NoiseLaw
 from eigenveil.numerics.spectral import top_eigenpairs
-from eigenveil.numerics.symmetric import GaussianLaw
 
 __all__ = [
     "NoisyComponents",
@@ -83,14 +83,14 @@ def leading(noisy: NoisyMatrix, k: int) -> NoisyComponents:
     gaps = _gaps(values[:k], values[k:]) if found == d else None
     trace = float(np.trace(noisy.matrix))
     energy = float(np.vdot(noisy.matrix, noisy.matrix))
-    single = None
-    if isinstance(noisy.law, GaussianLaw) and found == d:
-        noise = noisy.law.deviation
+    # Gaussian noise whose spectrum ends where that of other noise does turns as much as that.
+    noise: Any = noisy.law.edge / math.sqrt(2 * d)
+    if found < d:
+        single = leading_statement(values, vectors, noise, k, trace=trace, energy=energy)
+    else:
         if noisy.entry_noise is not None:
-            noise = pair_noise(vectors, noisy.entry_noise)
+            noise = pair_noise(vectors, noisy.entry_noise) * noise / noisy.law.deviation
         single = dense_statement(values, vectors, noise, vectors[:k])
-    elif isinstance(noisy.law, GaussianLaw):
-        single = leading_statement(values, vectors, noisy.law.deviation, trace=trace, energy=energy)
     values = values[:k]
     return NoisyComponents(
         components=vectors[:k],
