@@ -283,15 +283,17 @@ def leading_statement(
     """Return what holds of the first k of some leading eigenvectors (rows), the others not known.
 
     The trace and the squared Frobenius norm of the noisy matrix say where the others lie: in a
-    semicircle of that mean and width; without the norm, at one level. Their directions are taken
-    as spread evenly.
+    semicircle of that mean and width; without the norm, at one level that is not negative. Their
+    directions are taken as spread evenly.
     """
     found, d = vectors.shape
     others = d - found
     if not others:
         return dense_statement(values, vectors, noise, vectors[:k])
     level, width = (trace - float(values.sum())) / others, 0.0
-    if energy is not None:
+    if energy is None:
+        level = max(0.0, level)
+    else:
         width = math.sqrt(max(0.0, (energy - float(values @ values)) / others - level**2))
     bins = min(_BINS, others)
     bulk = np.minimum(level + width * _semicircle(bins), values[-1])
