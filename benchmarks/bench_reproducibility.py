@@ -1,9 +1,10 @@
 """Whether what releases state of single components is true, on real tables and images.
 
-Components as they are (``row_norm="private"``) and of unit rows (``mechanism="tangent"``, what the
-default takes of most tables), k up to 6, delta = 1e-6. Every release is compared with the
-eigenvectors of the very matrix that it added noise to, recorded as the mechanism took it.
-`results/reproducibility.csv` has one line for each table, kind, budget and rank:
+Components as they are (``row_norm="private"``), of unit rows (``mechanism="tangent"``, what the
+default takes of most tables), both with delta = 1e-6, and of unit rows at a pure epsilon
+(``mechanism="wishart"``); k up to 6. Every release is compared with the eigenvectors of the very
+matrix that it added noise to, recorded as the mechanism took it. `results/reproducibility.csv` has
+one line for each table, kind, budget and rank:
 
 - stated, actual: mean over releases of the stated and of the actual squared cosine with the
   component of the same rank without noise;
@@ -32,11 +33,16 @@ from eigenveil import PrivatePCA
 from eigenveil.data.products import MomentProducts
 from eigenveil.exceptions import EigenveilError
 from eigenveil.mechanisms.covariance.gauss import GaussCov
+from eigenveil.mechanisms.covariance.wishart import WishartCov
 from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGaussPCA
 from real_tables import DATA, real_tables
 from side_by_side import RESULTS, keep
 
-KINDS = {"as they are": {"row_norm": "private"}, "unit rows": {"mechanism": "tangent"}}
+KINDS = {
+    "as they are": {"row_norm": "private"},
+    "unit rows": {"mechanism": "tangent"},
+    "pure": {"mechanism": "wishart", "delta": None},
+}
 EPSILONS, DELTA, MOST = (0.5, 1.0, 3.0), 1e-6, 6
 MARGIN = 0.05  # by which a statement may exceed what is true
 CLEAR = 0.97  # actual squared cosine from which statements should be high
@@ -59,7 +65,7 @@ class Recorder:
 
     def __enter__(self):
         self.moments = []
-        self.kept = {kind: kind.perturb for kind in (GaussCov, AnalyzeGaussPCA)}
+        self.kept = {kind: kind.perturb for kind in (GaussCov, WishartCov, AnalyzeGaussPCA)}
         for kind, perturb in self.kept.items():
             kind.perturb = self._recording(perturb)
         return self
@@ -82,7 +88,7 @@ class Recorder:
 def measured(rows, seed, **stated):
     """Return arrays by rank of one release: stated, actual, span, groups and signs."""
     with Recorder() as recorder:
-        found = PrivatePCA(random_state=seed, delta=DELTA, **stated).fit(rows)
+        found = PrivatePCA(random_state=seed, **({"delta": DELTA} | stated)).fit(rows)
     values, vectors = np.linalg.eigh(recorded := recorder.moments[0])
     assert len(values) == found.components_.shape[1] == len(recorded)
     truth = vectors[:, ::-1].T
