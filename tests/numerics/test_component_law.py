@@ -295,4 +295,6 @@ def test_what_is_not_stated_is_nan():
     assert found.reproducibility[2] == pytest.approx(0.495)
     assert np.isnan(found.loading_errors[1]).all()
     assert not found.certain_signs(np.ones((3, 6)))[1].any()
-    assert "nothing is known about" in str(found.groups[-1])
+    assert str(found.groups[-1]) == "it is not known whether components 2 and 3 can be told apart"
+    alone = statement([[0.99, 0.0], [0.0, np.nan]])
+    assert str(alone.groups[-1]) == "nothing is known about component 2"

@@ -75,8 +75,10 @@ class ComponentGroup:
         names = f"components {self.first} {joint} {self.last}"
         if single:
             names = f"component {self.first}"
-        if math.isnan(self.share):
+        if math.isnan(self.share) and single:
             return f"nothing is known about {names}"
+        if math.isnan(self.share):
+            return f"it is not known whether {names} can be told apart"
         share = percent(min(1.0, self.share))
         if single and self.closed:
             return f"{names} is told apart from all others: {share}"
