@@ -37,10 +37,23 @@ def settings(d, **changes):
 
 
 def components(
-    rows, eigenvalues, *, reliability=None, clear=None, scale=None, simulated=False, **changes
+    rows,
+    eigenvalues,
+    *,
+    reliability=None,
+    clear=None,
+    scale=None,
+    mixing=None,
+    errors=None,
+    simulated=False,
+    **changes,
 ):
     rows = np.asarray(rows, dtype=float)
     k, d = rows.shape
+    single = {}
+    if mixing is not None:
+        errors = np.full((k, d), 0.1) if errors is None else errors
+        single = {"component_mixing": np.asarray(mixing, dtype=float), "loading_errors": errors}
     positive = np.maximum(np.asarray(eigenvalues, dtype=float), 0)
     return Release(
         kind="pca",
@@ -54,6 +67,7 @@ def components(
             "reliability": np.full(k, 0.9) if reliability is None else np.asarray(reliability),
             "distinguishable": np.ones(k) if clear is None else np.asarray(clear, dtype=float),
             "scale": np.ones(d) if scale is None else np.asarray(scale, dtype=float),
+            **single,
         },
     )
 

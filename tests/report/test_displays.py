@@ -95,6 +95,17 @@ def test_loadings_are_drawn_with_their_names():
     assert shown.ax_.get_title() == "Component 1"
 
 
+def test_loadings_are_drawn_with_their_standard_errors():
+    errors = np.array([[0.1, 0.3, 0.001]])
+    release = components([[0.8, -0.6, 0.02]], [3], mixing=[[0.99]], errors=errors)
+    shown = drawn(LoadingsDisplay.from_release(release))
+    assert colours(shown.bars_) == [SIGNAL, GREY, SIGNAL]
+    _, _, (lines,) = shown.bars_.errorbar
+    ends = [segment[:, 0] for segment in lines.get_segments()]
+    np.testing.assert_allclose(ends[1], [-0.9, -0.3])
+    assert shown.ax_.get_xlabel() == "loading (lines: standard errors)"
+
+
 def test_loadings_of_another_component():
     release = components(np.eye(5)[:2], [3, 2], clear=[1, 0])
     shown = LoadingsDisplay.from_release(release, component=1, max_columns=2)

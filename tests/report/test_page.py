@@ -9,6 +9,7 @@ import pytest
 from sklearn.base import clone
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA, Release
+from eigenveil.cli.summary import components as components_table
 from eigenveil.cli.summary import headline
 from eigenveil.exceptions import ColumnsLeftOutWarning
 from eigenveil.privacy.ledger import Balance
@@ -187,6 +188,59 @@ def test_reliability_is_drawn_and_said():
     assert 'width="0.0" height="14" class="clear"' not in text  # hatched, not measured
     assert '<td class="number">50 %</td><td class="verdict soft">clear</td>' in text
     assert '<td class="verdict no">not clear</td>' in text
+
+
+MIXED = [[0.98, 0.01, 0.0], [0.01, 0.6, 0.38], [0.0, 0.37, 0.61]]
+
+
+def test_single_components_replace_the_span():
+    release = components(DIRECTIONS, [3, 2, 1], reliability=[0.9, 0.9, 0.9], mixing=MIXED)
+    text = page(release)
+    assert "<h3>Reproducibility</h3>" in text
+    assert "Reliability" not in text
+    assert '<td class="number">98 %</td><td class="verdict soft">clear</td>' in text
+    assert '<td class="number">60 %</td>' in text
+    told = "omponents 2 and 3 cannot be told apart; together 98 %"
+    assert f"<p>C{told}.</p>" in text
+    assert "with reproducibilities from 60" in text.replace("\N{NO-BREAK SPACE}", " ")
+    card = release._repr_html_()
+    assert "<th>reproducibility</th>" in card
+    assert f"<p>c{told}</p>" in card
+    assert components_table(release)[0].split() == [
+        "component",
+        "share",
+        "together",
+        "reproducibility",
+        "largest",
+        "loadings",
+    ]
+    assert components_table(release)[-1] == f"c{told}"
+
+
+def test_a_component_that_nothing_is_stated_of():
+    mixing, errors = np.array(MIXED), np.full((3, len(DIRECTIONS[0])), 0.1)
+    mixing[2], errors[2] = np.nan, np.nan
+    release = components(DIRECTIONS, [3, 2, 1], mixing=mixing, errors=errors)
+    text = page(release)
+    assert "nan" not in text.lower()
+    assert "<p>It is not known whether components 2 and 3 can be told apart.</p>" in text
+    assert "not stated" in components_table(release)[3]
+
+
+def test_loadings_are_drawn_with_their_standard_errors():
+    mixing = [[0.99]]
+    release = components([[0.8, 0.6]], [3], mixing=mixing, errors=np.array([[0.1, 0.3]]))
+    text = page(release)
+    svg = drawing(text, "Loadings of component 1")
+    assert "0.8 ± 0.1</title>" in svg
+    assert "0.6 ± 0.3</title>" in svg
+    assert svg.count('class="clear"') == 1  # the sign of the other is not certain
+    assert svg.count('class="faint"') == 1
+    assert 'class="zone"' not in svg
+    lines = re.findall(r'd="M([\d.]+) [\d.]+H([\d.]+)" class="axis"', svg)
+    lengths = [float(end) - float(start) for start, end in lines]
+    assert lengths[1] == pytest.approx(3 * lengths[0], rel=0.02)
+    assert "one standard error" in text
 
 
 def test_more_than_forty_components_are_cut():

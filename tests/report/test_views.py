@@ -63,12 +63,12 @@ def test_the_reach_of_noise_is_about_its_largest_loading(d):
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     release = components(rows, np.ones(400), reliability=np.zeros(400))
     largest = [float(np.abs(loadings(*of(release), i).values[0])) for i in range(400)]
-    assert 0.8 < np.mean(largest) / loadings(*of(release), 0).reach < 1.0
+    assert 0.8 < np.mean(largest) / loadings(*of(release), 0).reach[0] < 1.0
 
 
 def test_half_a_component_of_noise_reaches_less_far():
     release = components(np.eye(4)[:3], [3, 2, 1], reliability=[1.0, 0.75, 0.0])
-    none, quarter, all_of_it = (loadings(*of(release), i).reach for i in range(3))
+    none, quarter, all_of_it = (loadings(*of(release), i).reach[0] for i in range(3))
     assert none == 0
     assert quarter == pytest.approx(all_of_it / 2)
 

@@ -169,8 +169,21 @@ def test_maps_of_scores_come_with_what_noise_could_show(browser, folder):
     assert found["maps"][1]["level"] < found["maps"][0]["level"]
 
 
+def test_single_components_are_stated_with_errors_of_their_loadings(browser, folder):
+    found = browser.ask("release", name="first").json()
+    release = Release.load(folder / "first")
+    assert found["measure"] == "reproducibility"
+    stated = release.arrays["component_mixing"].diagonal()
+    assert [one["agreement"] for one in found["components"]] == stated.tolist()
+    errors = np.array(found["loadings"]["errors"])
+    assert errors.shape == np.shape(found["loadings"]["values"])
+    assert np.allclose(found["loadings"]["reach"], 3 * errors)
+    assert isinstance(found["groups"], list)
+
+
 def test_two_releases_side_by_side(browser):
     found = browser.ask("compare", first="first", second="second").json()
+    assert found["measures"] == ["reproducibility", "reproducibility"]
     assert found["rows"][0][0] == "Privacy spent"
     assert "8" in found["rows"][0][1]
     assert found["why"]  # columns of arrays have no names to compare by

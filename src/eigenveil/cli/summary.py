@@ -6,6 +6,8 @@ import numpy as np
 
 from eigenveil.release import Release
 from eigenveil.report.views import (
+    component_agreement,
+    component_groups,
     eigenvalues,
     estimand,
     feature_names,
@@ -115,17 +117,19 @@ def components(release: Release) -> list[str]:
     if release.kind != "pca":
         return []
     share = release.arrays["explained_variance_ratio"]
-    kept, clear = release.arrays["reliability"], release.arrays["distinguishable"] > 0
-    lines = [f"{'component':<13}{'share':>7}{'together':>11}{'reliability':>13}  largest loadings"]
+    name, kept = component_agreement(release.arrays)
+    clear, wide = release.arrays["distinguishable"] > 0, len(name) + 2
+    lines = [f"{'component':<13}{'share':>7}{'together':>11}{name:>{wide}}  largest loadings"]
     for i, together in enumerate(np.cumsum(share)[:_MOST_COMPONENTS].tolist()):
-        reliable, heavy = "-", "not clear of noise: do not interpret"
+        agreed, heavy = "-", "not clear of noise: do not interpret"
         if clear[i]:
-            reliable, heavy = percent(float(kept[i])), _loadings(release, i)
+            heavy = _loadings(release, i)
+            agreed = "not stated" if np.isnan(kept[i]) else percent(float(kept[i]))
         shares = f"{percent(float(share[i]), 1):>7}{percent(min(1.0, together), 1):>11}"
-        lines.append(f"{i + 1:<13}{shares}{reliable:>13}  {heavy}")
+        lines.append(f"{i + 1:<13}{shares}{agreed:>{wide}}  {heavy}")
     if (more := len(share) - _MOST_COMPONENTS) > 0:
         lines.append(f"and {more:,} more: report.html has all")
-    return lines
+    return [*lines, *component_groups(release.arrays)]
 
 
 def coefficients(release: Release) -> list[str]:
@@ -188,8 +192,10 @@ def _loadings(release: Release, component: int) -> str:
     shown = loadings(release.settings, release.arrays, component, _MOST_LOADINGS)
     pairs = [
         (name, value)
-        for name, value in zip(shown.names, shown.values.tolist(), strict=True)
-        if abs(value) > shown.reach or name == shown.names[0]
+        for name, value, certain in zip(
+            shown.names, shown.values.tolist(), shown.certain, strict=True
+        )
+        if certain or name == shown.names[0]
     ]
     return ", ".join(f"{value:+.2f} {name}" for name, value in pairs)
 

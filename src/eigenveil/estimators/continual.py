@@ -181,8 +181,9 @@ on_missing, ledger, state, random_state
 
     Attributes
     ----------
-    components_, explained_variance_, explained_variance_ratio_, reliability_, distinguishable_, \
-n_components_, mean_, scale_, noise_scale_, noise_floor_
+    components_, explained_variance_, explained_variance_ratio_, reproducibility_, \
+component_groups_, loading_errors_, reliability_, distinguishable_, n_components_, mean_, scale_, \
+noise_scale_, noise_floor_
         As in `PrivatePCA`; ``mean_`` is the stated centre where rows have unit length.
     day_, n_samples_, mechanism_, release_, privacy_
         As in `ContinualCovariance`.

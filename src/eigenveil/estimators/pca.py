@@ -107,12 +107,24 @@ class PrivatePCA(GaussianDensity):
     ----------
     components_ : array of shape (n_components, n_features)
         Directions of largest variance, as rows.
+    reproducibility_ : array of shape (n_components,)
+        Expected squared cosine between each component and the one of the same rank that the same
+        rows would give without noise, as this release saw them (about its centre, scaled, pulled in
+        or of unit length). Directions of nearly the same variance mix, which does count. NaN where
+        the law of the noise is not known. Nothing is said about other samples or other releases.
+    component_groups_ : tuple of ComponentGroup
+        Runs of components that can be told apart from all others, but not from each other, with
+        the share that is right of each run together; ``str`` makes a sentence of one.
+    loading_errors_ : array of shape (n_components, n_features)
+        Standard error of every loading, from noise alone, about the same component without noise.
+        A sign is certain where a loading lies more than three of them from zero.
     reliability_ : array of shape (n_components,)
-        Noise reliability: the expected squared cosine between each component and the span of those
-        that the same rows would give without noise. It is 0 where a component cannot be told from
-        noise, or is one of many like it. Directions of nearly the same variance may mix, which does
-        not count as an error. Unit rows are compared with unit rows: where a few rows hold most of
-        the variance, the covariance has other components; ``row_norm="private"`` asks for those.
+        Agreement of the span: the expected squared cosine between each component and the span of
+        those that the same rows would give without noise. It is 0 where a component cannot be told
+        from noise, or is one of many like it. Directions of nearly the same variance may mix, which
+        does not count as an error: see ``reproducibility_`` for single components. Unit rows are
+        compared with unit rows: where a few rows hold most of the variance, the covariance has
+        other components; ``row_norm="private"`` asks for those.
     distinguishable_ : array of shape (n_components,)
         Whether each component stands out from the noise of the matrix. The error of the centre may
         add one component; where it could, the likeliest one is marked as that error.

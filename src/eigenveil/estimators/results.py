@@ -11,6 +11,7 @@ from scipy.stats import chi2
 
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.pca.components import NoisyComponents
+from eigenveil.numerics.component_law import ComponentGroup, ComponentStatement
 from eigenveil.privacy.contribution import Contribution
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Balance
@@ -45,6 +46,8 @@ distinguishable, mean, scale : arrays
         As `PrivatePCA` describes them; ``eigenvalues`` as the mechanism gave them.
     noise_scale, matrix_floor, noise_floor : float
         Public facts about the noise.
+    single : ComponentStatement, optional
+        Agreement of single components with those without noise; None where no law says so.
 
     """
 
@@ -59,6 +62,7 @@ distinguishable, mean, scale : arrays
     noise_scale: float
     matrix_floor: float
     noise_floor: float
+    single: ComponentStatement | None = None
 
     def holding(self, share: float, least: int = 1) -> "ComponentResult":
         """Return the fewest components, ``least`` or more, that hold a share of noisy variance."""
@@ -73,13 +77,29 @@ distinguishable, mean, scale : arrays
             eigenvalues=self.eigenvalues[:count],
             reliability=self.reliability[:count],
             distinguishable=self.distinguishable[:count],
+            single=None if self.single is None else self.single.leading(count),
         )
 
     def attributes(self) -> dict[str, Any]:
         """Return the attributes of an estimator, which end in an underscore."""
         fields = {f"{name}_": getattr(self, name) for name in self.__slots__}
-        del fields["eigenvalues_"]
-        return {**fields, "n_components_": len(self.components)}
+        del fields["eigenvalues_"], fields["single_"]
+        return {**fields, **self._of_single(), "n_components_": len(self.components)}
+
+    def _of_single(self) -> dict[str, Any]:
+        """Return the attributes about single components; NaN where nothing is known."""
+        if self.single is None:
+            k, d = self.components.shape
+            groups: tuple[ComponentGroup, ...] = ()
+            reproducibility, errors = np.full(k, np.nan), np.full((k, d), np.nan)
+        else:
+            groups, errors = self.single.groups, self.single.loading_errors
+            reproducibility = self.single.reproducibility
+        return {
+            "reproducibility_": reproducibility,
+            "loading_errors_": errors,
+            "component_groups_": groups,
+        }
 
     def release(
         self,
@@ -92,6 +112,10 @@ distinguishable, mean, scale : arrays
     ) -> Release:
         """Return the artefact, with further arrays where there are any."""
         floors = {"noise_floor": self.noise_floor, "matrix_floor": self.matrix_floor}
+        single = {}
+        if self.single is not None:
+            single["component_mixing"] = self.single.mixing
+            single["loading_errors"] = self.single.loading_errors
         return Release(
             kind="pca",
             mechanism=mechanism,
@@ -108,6 +132,7 @@ distinguishable, mean, scale : arrays
                 "distinguishable": self.distinguishable.astype(np.float64),
                 "mean": self.mean,
                 "scale": self.scale,
+                **single,
                 **(arrays or {}),
             },
         )
@@ -155,7 +180,13 @@ def component_result(
     mean = np.full(scale.size, np.nan if np.isnan(centre).any() else 0.0)
     components[:, kept] = noisy.components
     mean[kept] = centre * scale[kept]
-    reliability = noisy.reliability * _not_the_centre(positive * unit, centre_error)
+    not_the_centre = _not_the_centre(positive * unit, centre_error)
+    reliability = noisy.reliability * not_the_centre
+    single = noisy.single
+    if single is not None:
+        errors = np.zeros((len(noisy.components), scale.size))
+        errors[:, kept] = single.loading_errors
+        single = ComponentStatement(single.mixing, errors).reduced(not_the_centre)
     return ComponentResult(
         components=components,
         explained_variance=explained,
@@ -170,6 +201,7 @@ def component_result(
         noise_scale=noisy.noise_scale * unit,
         matrix_floor=matrix_floor,
         noise_floor=noise_floor,
+        single=single,
     )
 
 

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from eigenveil.data.sources import is_streamed, open_rows
 from eigenveil.estimators.tables import TableEstimator, filled, mean_score, per_row
 from eigenveil.exceptions import InvalidDataError
+from eigenveil.numerics.component_law import ComponentGroup
 from eigenveil.release.projection import Projection
 
 __all__ = ["ComponentEstimator", "GaussianDensity"]
@@ -30,6 +31,9 @@ class ComponentEstimator(
     explained_variance_: NDArray[np.float64]
     explained_variance_ratio_: NDArray[np.float64]
     reliability_: NDArray[np.float64]
+    reproducibility_: NDArray[np.float64]
+    loading_errors_: NDArray[np.float64]
+    component_groups_: tuple[ComponentGroup, ...]
     distinguishable_: NDArray[np.bool_]
     mean_: NDArray[np.float64]
     scale_: NDArray[np.float64]

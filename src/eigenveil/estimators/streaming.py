@@ -93,10 +93,12 @@ class StreamingPCA(ComponentEstimator):
     components_ : array of shape (n_components, n_features)
         Directions of largest variance, as rows; from the first update on.
     reliability_ : array of shape (n_components,)
-        Expected squared cosine between each component and what it would be without noise, about
-        the same centre; 0 where it cannot be told from noise, and until the stream has the records
-        a method needs. How far the method is from where it settles is not counted, nor is the
-        error of the centre, which the first records decide.
+        Agreement of the span: expected squared cosine between each component and the span of those
+        without noise, about the same centre; 0 where it cannot be told from noise, and until the
+        stream has the records a method needs. How far the method is from where it settles is not
+        counted, nor is the error of the centre, which the first records decide.
+    reproducibility_, loading_errors_, component_groups_ : arrays and a tuple
+        As in `PrivatePCA`; NaN and empty, as nothing is known about single components of a stream.
     distinguishable_ : array of shape (n_components,)
         Whether each component stands out from the noise. The error of the centre may add one
         component: where it could, the likeliest is taken for it.

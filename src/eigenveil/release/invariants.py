@@ -9,6 +9,8 @@ figures, exports and scores rely on it. All of it follows from how releases are 
 - components have length 1 and are zero where a column was left out;
 - variances are not negative, and their ratios sum to 1 at most;
 - reliability and agreement lie between 0 and 1, and a component stands out (1) or does not (0);
+- mixing of components and errors of loadings come together, lie between 0 and 1, rows of mixing sum
+  to 1 at most, and both are NaN in the rows of components about which nothing is stated;
 - a covariance is symmetric; as noise may do that, it may be indefinite;
 - coefficients are zero where a column was left out, and intervals begin before they end.
 
@@ -49,6 +51,8 @@ _SHAPES = {
     "eigenvalues": "k",
     "reliability": "k",
     "agreement": "k",
+    "component_mixing": "kk",
+    "loading_errors": "kd",
     "distinguishable": "k",
     "mean": "d",
     "scale": "d",
@@ -70,6 +74,7 @@ _SHAPES = {
     "score_reach": "2",
 }
 _MATRICES = ("covariance", "noisy_covariance", "covariance_noise", "fourth_moments")
+_OF_SINGLE = {"component_mixing", "loading_errors"}
 _ROUNDING = 1e-6  # far above that of any computation, far below what a reader would see
 _ROWS = 256  # of a matrix, at a time
 
@@ -90,12 +95,15 @@ def check_arrays(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> None
         # Infinite: the scale of a column that was left out, an interval that nothing bounds.
         positive = array > 0
         usable = {"scale": positive, "clipping_scale": positive, "interval": ~np.isnan(array)}
+        if name in _OF_SINGLE:  # NaN where nothing is stated of a component
+            usable[name] = np.isfinite(array) | np.isnan(array).all(axis=1, keepdims=True)
         if not usable.get(name, np.isfinite(array)).all():
             raise AlteredReleaseError(f"arrays.npz holds no usable numbers in {name!r}")
     _require("explained_variance", arrays, lambda array: array.min() >= 0)
     for name in ("explained_variance_ratio", "reliability", "agreement", "noise_share"):
         _require(name, arrays, lambda a: a.min() >= 0 and a.max() <= 1 + _ROUNDING)
     _require("explained_variance_ratio", arrays, lambda array: array.sum() <= 1 + _ROUNDING)
+    _check_single(arrays)
     _require("distinguishable", arrays, lambda array: np.isin(array, (0, 1)).all())
     _require("components", arrays, lambda array: _is_unit(array, arrays["scale"]))
     for name in (*_MATRICES, "pairs_present"):
@@ -147,6 +155,24 @@ def _check_shapes(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> Non
     for names, size in ((settings["feature_names"], d), (settings.get("target_names"), q)):
         if names is not None and len(names) != size:
             raise AlteredReleaseError("release.json has not one name for each column")
+
+
+def _check_single(arrays: Arrays) -> None:
+    """Refuse statements about single components that no release can have."""
+    if len(_OF_SINGLE & arrays.keys()) == 1:
+        raise AlteredReleaseError("arrays.npz states single components by half")
+    if "component_mixing" not in arrays:
+        return
+    mixing, errors = arrays["component_mixing"], arrays["loading_errors"]
+    if (np.isnan(mixing).any(axis=1) != np.isnan(errors).any(axis=1)).any():
+        raise AlteredReleaseError("arrays.npz states single components by half")
+    for name in _OF_SINGLE:
+        known = np.nan_to_num(arrays[name])
+        _require(name, {name: known}, lambda a: a.min() >= 0 and a.max() <= 1 + _ROUNDING)
+    sums = np.nan_to_num(mixing).sum(axis=1)
+    _require("component_mixing", arrays, lambda _: (sums <= 1 + _ROUNDING).all())
+    out = np.nan_to_num(errors[:, np.isinf(arrays["scale"])])
+    _require("loading_errors", arrays, lambda _: not out.any())
 
 
 def _is_unit(rows: NDArray[np.float64], scale: NDArray[np.float64]) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.numerics.component_law import SIGN_ERRORS, ComponentStatement
 from eigenveil.numerics.correlation import correlation_noise, entry_noise
 from eigenveil.privacy.clauses import KNOWN_TURN
 from eigenveil.privacy.ledger import Balance
@@ -23,11 +24,14 @@ __all__ = [
     "Spectrum",
     "clipping_scale",
     "coefficients",
+    "component_agreement",
+    "component_groups",
     "correlations",
     "eigenvalues",
     "estimand",
     "feature_names",
     "left_out",
+    "loading_reach",
     "loadings",
     "means_alone",
     "spectrum",
@@ -143,6 +147,37 @@ def eigenvalues(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.clip(kept, -largest, largest))
 
 
+def component_agreement(arrays: Arrays) -> tuple[str, NDArray[np.float64]]:
+    """Return how far components agree with those without noise, and the name of that number.
+
+    With single components where the release says so, with the span of all otherwise.
+    """
+    single = _single(arrays)
+    if single is None:
+        return "reliability", arrays["reliability"]
+    return "reproducibility", single.reproducibility
+
+
+def component_groups(arrays: Arrays) -> list[str]:
+    """Return sentences about components that stand out and cannot be told apart."""
+    single = _single(arrays)
+    if single is None:
+        return []
+    clear = arrays["distinguishable"] > 0
+    return [
+        str(group)
+        for group in single.groups
+        if clear[group.first - 1 : group.last].any()
+        and not (group.closed and group.first == group.last)
+    ]
+
+
+def _single(arrays: Arrays) -> ComponentStatement | None:
+    if "component_mixing" not in arrays:
+        return None
+    return ComponentStatement(arrays["component_mixing"], arrays["loading_errors"])
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Loadings:
     """The columns that weigh most in one component.
@@ -157,9 +192,12 @@ class Loadings:
         Their loadings.
     n_columns : int
         How many columns have one.
-    reach : float
-        About the largest loading that the noise in this component puts on any column:
+    reach : array
+        How far noise may move each loading: beyond it, the sign is certain. Three standard errors;
+        where there are none, about the largest loading that noise puts on any column:
         ``sqrt(2 log(2 d))`` times its root mean square, ``sqrt((1 - reliability)/d)``.
+    errors : array or None
+        Standard error of each loading, where the release has them.
 
     """
 
@@ -167,7 +205,13 @@ class Loadings:
     names: tuple[str, ...]
     values: NDArray[np.float64]
     n_columns: int
-    reach: float
+    reach: NDArray[np.float64]
+    errors: NDArray[np.float64] | None = None
+
+    @property
+    def certain(self) -> NDArray[np.bool_]:
+        """Which loadings lie beyond the reach of noise."""
+        return np.asarray(np.abs(self.values) > self.reach)
 
 
 def loadings(
@@ -177,10 +221,20 @@ def loadings(
     kept = np.flatnonzero(np.isfinite(arrays["scale"]))  # the others were left out
     weights = arrays["components"][component]
     heaviest = kept[np.argsort(-np.abs(weights[kept]), kind="stable")[:most]]
-    noise = 1 - min(1.0, max(0.0, float(arrays["reliability"][component])))
-    reach = math.sqrt(noise / kept.size * 2 * math.log(2 * kept.size))
     names = feature_names(settings, heaviest)
-    return Loadings(component, names, weights[heaviest], kept.size, reach)
+    reach = loading_reach(arrays, component)[heaviest]
+    errors = arrays["loading_errors"][component, heaviest] if "loading_errors" in arrays else None
+    return Loadings(component, names, weights[heaviest], kept.size, reach, errors)
+
+
+def loading_reach(arrays: Arrays, component: int) -> NDArray[np.float64]:
+    """Return how far noise may move each loading of a component, as `Loadings` describes it."""
+    if "loading_errors" in arrays:
+        return np.asarray(SIGN_ERRORS * arrays["loading_errors"][component])
+    kept = np.isfinite(arrays["scale"])
+    d = int(kept.sum())
+    noise = 1 - min(1.0, max(0.0, float(arrays["reliability"][component])))
+    return np.where(kept, math.sqrt(noise / d * 2 * math.log(2 * d)), 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

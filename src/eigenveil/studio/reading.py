@@ -1,7 +1,6 @@
 """The tab *Read*: what a release says, verified first; two of them side by side; other formats."""
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,13 @@ from eigenveil.release.export import FORMATS
 from eigenveil.release.verdict import Verdict
 from eigenveil.report.views import (
     coefficients,
+    component_agreement,
+    component_groups,
     correlations,
     eigenvalues,
     feature_names,
     left_out,
-    loadings,
+    loading_reach,
     spectrum,
     why_left_out,
 )
@@ -71,6 +72,8 @@ def release(studio: Studio, asked: Asked) -> dict[str, Any]:
         ],
         "spectrum": _spectrum(found),
         "components": _components(found),
+        "measure": _measure(found),
+        "groups": component_groups(found.arrays) if found.kind == "pca" else [],
         "loadings": _loadings(found),
         "map": _map(found),
         "correlations": _correlations(found),
@@ -142,7 +145,8 @@ def compare(studio: Studio, asked: Asked) -> dict[str, Any]:
         for (name, left), (_, right) in zip(_facts(first), _facts(second), strict=True)
     ]
     together, why = _agreement(first, second)
-    return {"rows": rows, "agreement": together, "why": why}
+    measures = [_measure(found) for found in (first, second)]
+    return {"rows": rows, "agreement": together, "measures": measures, "why": why}
 
 
 def _place(studio: Studio, name: object) -> Path:
@@ -211,14 +215,19 @@ def _components(found: Release) -> list[dict[str, Any]]:
         return []
     arrays = found.arrays
     return [
-        {"share": float(share), "reliability": float(kept), "clear": bool(clear > 0)}
+        {"share": float(share), "agreement": kept, "clear": bool(clear > 0)}
         for share, kept, clear in zip(
             arrays["explained_variance_ratio"],
-            arrays["reliability"],
+            _numbers(component_agreement(arrays)[1]),
             arrays["distinguishable"],
             strict=True,
         )
     ]
+
+
+def _measure(found: Release) -> str | None:
+    """Return the name of the number that says how far noise has left a component as it was."""
+    return component_agreement(found.arrays)[0] if found.kind == "pca" else None
 
 
 def _left_out(found: Release) -> str:
@@ -236,10 +245,12 @@ def _loadings(found: Release) -> dict[str, Any] | None:
     kept = np.flatnonzero(np.isfinite(arrays["scale"]))
     weight = np.abs(shown[:, kept]).max(axis=0)
     columns = np.sort(kept[np.argsort(-weight, kind="stable")[:_MOST_COLUMNS]])
+    errors = arrays.get("loading_errors", np.empty((0, arrays["scale"].size)))
     return {
         "columns": feature_names(found.settings, columns),
         "values": [_numbers(row) for row in shown[:, columns]],
-        "reach": [loadings(found.settings, arrays, i, most=1).reach for i in range(len(shown))],
+        "errors": [_numbers(row[columns]) for row in errors[: len(shown)]],
+        "reach": [_numbers(loading_reach(arrays, i)[columns]) for i in range(len(shown))],
         "all": len(kept),
         "left_out": feature_names(
             found.settings, np.flatnonzero(~np.isfinite(arrays["scale"]))[:_MOST_COLUMNS]
@@ -351,17 +362,14 @@ def _agreement(first: Release, second: Release) -> tuple[list[dict[str, Any]], s
             f"directions cannot be compared: {count} of the columns are in one release only, as "
             "their scales were not found in the other"
         )
-    reliable: Mapping[str, NDArray[np.float64]] = {
-        "first": first.arrays["reliability"],
-        "second": second.arrays["reliability"],
-    }
+    here, there = (_numbers(component_agreement(one.arrays)[1]) for one in (first, second))
     # The sign of a component means nothing, and neighbours may have changed places.
     cosines = np.abs(left @ right.T) ** 2
     return [
         {
             "component": i + 1,
-            "first": float(reliable["first"][i]),
-            "second": float(reliable["second"][i]) if i < len(right) else None,
+            "first": here[i],
+            "second": there[i] if i < len(right) else None,
             "nearest": int(np.argmax(cosines[i])) + 1,
             "shared": float(cosines[i].max()),
         }

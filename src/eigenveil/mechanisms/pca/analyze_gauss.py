@@ -38,6 +38,7 @@ from eigenveil.mechanisms.pca.components import (
     reliability,
 )
 from eigenveil.mechanisms.registry import LazyEntry, Terms
+from eigenveil.numerics.component_law import leading_statement
 from eigenveil.numerics.places import Place
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import block_krylov, max_krylov_columns
@@ -119,6 +120,9 @@ class AnalyzeGaussPCA:
             law=law,
             reliability=reliability(values, trace, law, energy),
             energy=energy,
+            single=leading_statement(
+                values, vectors, law.scale, len(values), trace=trace, energy=energy
+            ),
         )
 
 

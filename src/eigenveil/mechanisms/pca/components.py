@@ -2,11 +2,18 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
+from eigenveil.numerics.component_law import (
+    ComponentStatement,
+    dense_statement,
+    leading_statement,
+    pair_noise,
+)
 from eigenveil.numerics.noise import NoiseLaw
 from eigenveil.numerics.spectral import top_eigenpairs
 
@@ -41,13 +48,16 @@ class NoisyComponents:
     law : NoiseLaw or None
         Law of the matrix noise in the caller's units; None where no noisy matrix was released.
     reliability : array of shape (k,)
-        Expected squared cosine between each component and those that the same rows would give
-        without noise; 0 where it does not stand out. Components of nearly the same variance mix
-        among themselves, which does not count.
+        Agreement of the span: expected squared cosine between each component and the span of those
+        that the same rows would give without noise; 0 where it does not stand out. Components of
+        nearly the same variance mix among themselves, which does not count.
     energy : float
         Squared Frobenius norm of the noisy matrix, or an estimate where none was formed.
     floor : float
         Where there is no law: the eigenvalue that noise alone rarely exceeds; zero where unknown.
+    single : ComponentStatement, optional
+        Agreement of single components with those of the same rank without noise, where the law of
+        the noise is known to say so.
 
     """
 
@@ -59,20 +69,29 @@ class NoisyComponents:
     reliability: NDArray[np.float64]
     energy: float = math.nan
     floor: float = 0.0
+    single: ComponentStatement | None = None
 
 
 def leading(noisy: NoisyMatrix, k: int) -> NoisyComponents:
     """Return the top-k eigenpairs of a noisy matrix: post-processing."""
     assert noisy.law is not None  # there is noise
     d = noisy.law.d
-    # One more than is released tells how far the last one stands from the rest. Of many columns it
-    # lies in a bulk, where it would take as long to find as all others together.
-    more = int(k < d <= _FEW)
-    values, vectors = top_eigenpairs(noisy.matrix, k + more, negligible(noisy.law))
-    gaps = None if k < d and not more else _gaps(values[:k], values[k:])
-    values = values[:k]
+    # The others tell how far the released ones stand from the rest. Of many columns they lie in a
+    # bulk, where each would take as long to find as all that were asked for.
+    found = d if d <= _FEW else k
+    values, vectors = top_eigenpairs(noisy.matrix, found, negligible(noisy.law))
+    gaps = _gaps(values[:k], values[k:]) if found == d else None
     trace = float(np.trace(noisy.matrix))
     energy = float(np.vdot(noisy.matrix, noisy.matrix))
+    # Gaussian noise whose spectrum ends where that of other noise does turns as much as that.
+    noise: Any = noisy.law.edge / math.sqrt(2 * d)
+    if found < d:
+        single = leading_statement(values, vectors, noise, k, trace=trace, energy=energy)
+    else:
+        if noisy.entry_noise is not None:
+            noise = pair_noise(vectors, noisy.entry_noise) * noise / noisy.law.deviation
+        single = dense_statement(values, vectors, noise, vectors[:k])
+    values = values[:k]
     return NoisyComponents(
         components=vectors[:k],
         eigenvalues=values,
@@ -81,6 +100,7 @@ def leading(noisy: NoisyMatrix, k: int) -> NoisyComponents:
         law=noisy.law,
         reliability=reliability(values, trace, noisy.law, energy, gaps),
         energy=energy,
+        single=single,
     )
 
 

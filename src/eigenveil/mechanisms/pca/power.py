@@ -42,6 +42,7 @@ from eigenveil.mechanisms.pca.components import NoisyComponents, image_noise, im
 from eigenveil.mechanisms.pca.one_pass import OnePassState
 from eigenveil.mechanisms.registry import ComponentEntry, Terms
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
+from eigenveil.numerics.component_law import leading_statement
 from eigenveil.numerics.spectral import eigenpairs_of_image, signed
 from eigenveil.privacy.accounting import split
 from eigenveil.privacy.cost import Cost, Gaussian
@@ -116,6 +117,9 @@ class PowerPCA:
             law=None,
             reliability=image_reliability(values, self.n_components, whole, d, variance / 2),
             floor=image_noise(variance / 2, d, width),
+            single=leading_statement(
+                values, basis.T, math.sqrt(variance), self.n_components, trace=whole
+            ),
         )
 
 

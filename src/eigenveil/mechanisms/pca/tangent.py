@@ -37,6 +37,7 @@ from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGaussPCA
 from eigenveil.mechanisms.pca.components import NoisyComponents, energy_beside, leading
 from eigenveil.mechanisms.pca.spherical import directions
 from eigenveil.mechanisms.registry import LazyEntry, Terms
+from eigenveil.numerics.component_law import inner_statement
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import signed
 from eigenveil.numerics.symmetric import GaussianLaw, LazyGaussian
@@ -198,7 +199,7 @@ def turn(rough: NoisyComponents, product: NoisyProduct, factor: float) -> NoisyC
     values, rotation = np.linalg.eigh(inside / factor**2)
     values, rotation = np.maximum(values[::-1], 0.0), rotation[:, ::-1]
     if product.trace <= 0:  # what seemed to stand out was noise
-        return replace(rough, reliability=np.zeros(k))
+        return replace(rough, reliability=np.zeros(k), single=None)
     scale = product.noise_scale / factor**2  # of the noise on a value
     gap = np.maximum(values - level, scale)
     variance = (product.noise_scale / factor / gap) ** 2 / 2  # of an entry of the step
@@ -207,12 +208,15 @@ def turn(rough: NoisyComponents, product: NoisyProduct, factor: float) -> NoisyC
     weight = before / (before + variance)
     turned, _ = np.linalg.qr(basis @ rotation + cross @ rotation / gap * weight)
     left = weight * variance
+    components = signed(turned.T)
+    reliability = np.where(values - level > scale, 1 / (1 + (d - k) * left), 0.0)
     # Shares of variance are those of rows as they were: normalising stretched ones changes them.
     return replace(
         rough,
-        components=signed(turned.T),
+        components=components,
         eigenvalues=_without_noise(rough),
-        reliability=np.where(values - level > scale, 1 / (1 + (d - k) * left), 0.0),
+        reliability=reliability,
+        single=inner_statement(values, components, scale, reliability),
     )
 
 

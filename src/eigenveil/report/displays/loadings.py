@@ -55,15 +55,20 @@ class LoadingsDisplay(ReleaseDisplay):
         return 5.0, 1.2 + 0.24 * len(self.loadings.names)
 
     def _draw(self, ax: Any) -> None:
-        values, reach = self.loadings.values, self.loadings.reach
+        values, errors = self.loadings.values, self.loadings.errors
         signs = np.where(values < 0, NOISE, SIGNAL)
-        colours = np.where(np.abs(values) <= reach, GREY, signs)
-        self.bars_ = ax.barh(range(len(values)), values, color=colours, height=0.7)
-        ax.axvspan(-reach, reach, color=NOISE, alpha=0.1, linewidth=0, zorder=0)
+        colours = np.where(self.loadings.certain, signs, GREY)
+        self.bars_ = ax.barh(
+            range(len(values)), values, xerr=errors, color=colours, ecolor=INK, height=0.7
+        )
+        told = "lines: standard errors"
+        if errors is None:
+            reach, told = self.loadings.reach[0], "shaded: how far noise reaches"
+            ax.axvspan(-reach, reach, color=NOISE, alpha=0.1, linewidth=0, zorder=0)
         ax.axvline(0, color=INK, linewidth=0.8)
         ax.invert_yaxis()
         names_on(ax.yaxis, self.loadings.names)
-        ax.set_xlabel("loading (shaded: how far noise reaches)")
+        ax.set_xlabel(f"loading ({told})")
         if self.title:
             ax.set_title(self.title, color=INK)
         self._frame(ax, "x")

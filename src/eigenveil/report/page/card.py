@@ -6,7 +6,7 @@ from typing import Any
 
 from eigenveil.report.page.contents import heaviest
 from eigenveil.report.page.tables import Arrays, table
-from eigenveil.report.views import means_alone
+from eigenveil.report.views import component_agreement, component_groups, means_alone
 from eigenveil.text import percent, plural, printable
 
 __all__ = ["card", "one_line"]
@@ -52,13 +52,16 @@ def card(
 def _components(settings: Mapping[str, Any], arrays: Arrays) -> str:
     """Return one row for each component: its share, and what it is made of."""
     rows = []
+    name, values = component_agreement(arrays)
     for j, share in enumerate(arrays["explained_variance_ratio"][:_MOST_COMPONENTS].tolist()):
         clear = bool(arrays["distinguishable"][j] > 0)
         made_of = heaviest(settings, arrays, j) if clear else "not clear of noise"
-        kept = percent(float(arrays["reliability"][j])) if clear else "-"
+        kept = percent(float(values[j])) if clear and values[j] >= 0 else "-"
         numbers = (f"{j + 1}", percent(share, 1), kept)
         cells = (*map(escape, numbers), made_of)  # whose names are escaped already
         rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    names = ("component", "share", "reliability", "largest loadings")
-    head = "".join(f"<th>{name}</th>" for name in names)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    head = "".join(
+        f"<th>{title}</th>" for title in ("component", "share", name, "largest loadings")
+    )
+    told = "".join(f"<p>{escape(one)}</p>" for one in component_groups(arrays))
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>{told}"

@@ -1,6 +1,6 @@
 """Sections with the release itself: loadings, a map of correlations, or coefficients."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -10,7 +10,7 @@ from eigenveil.report.page.drawings import draw_correlations, draw_loadings, sig
 from eigenveil.report.page.images import draw_images
 from eigenveil.report.page.regression import regression_section
 from eigenveil.report.page.tables import RIGHT, Arrays
-from eigenveil.report.views import Spectrum, correlations, loadings
+from eigenveil.report.views import Loadings, Spectrum, correlations, loadings
 from eigenveil.text import percent
 
 __all__ = ["contents", "heaviest"]
@@ -65,7 +65,7 @@ def heaviest(settings: Mapping[str, Any], arrays: Arrays, component: int) -> str
     """Return the columns that weigh most in a component, and more than noise makes them."""
     shown = loadings(settings, arrays, component, _MOST_NAMED)
     pairs = list(zip(shown.names, shown.values.tolist(), strict=True))
-    clear = [pair for pair in pairs if abs(pair[1]) > shown.reach] or pairs[:1]
+    clear = [pair for pair, sure in zip(pairs, shown.certain, strict=True) if sure] or pairs[:1]
     return ", ".join(f"{signed(value)} {escape(name)}" for name, value in clear)
 
 
@@ -87,9 +87,11 @@ def _loadings(settings: Mapping[str, Any], arrays: Arrays) -> str:
     if clear.size == 0:
         return "<p>No component stands out from the noise, so no loadings are drawn.</p>"
     drawn = [loadings(settings, arrays, i) for i in clear[:_MOST_COMPONENTS].tolist()]
-    reach = min(one.reach for one in drawn)
-    low = min(-reach, *(float(one.values.min()) for one in drawn))
-    high = max(reach, *(float(one.values.max()) for one in drawn))
+    errors = [np.zeros(1) if one.errors is None else np.nan_to_num(one.errors) for one in drawn]
+    zone = 0.0 if drawn[0].errors is not None else min(float(one.reach[0]) for one in drawn)
+    pairs = list(zip(drawn, errors, strict=True))
+    low = min(-zone, *(float((one.values - error).min()) for one, error in pairs))
+    high = max(zone, *(float((one.values + error).max()) for one, error in pairs))
     rest = f" The first {_MOST_COMPONENTS} that stand out are drawn." * (len(drawn) < clear.size)
     fewer = len(drawn[0].names) < drawn[0].n_columns
     which = f"The {len(drawn[0].names)} largest of {drawn[0].n_columns:,}" if fewer else "All"
@@ -99,9 +101,22 @@ def _loadings(settings: Mapping[str, Any], arrays: Arrays) -> str:
     )
     return (
         f'<p class="small soft">{which} loadings of each component that stands out. The sign of a '
-        f"component is arbitrary.{rest} The hatched zone shows how far noise reaches if it is "
-        "spread evenly over the columns. Bars that end inside it are grey.</p>"
+        f"component is arbitrary.{rest} {_noise_drawn(drawn)}</p>"
         f'<div class="panels">{panels}</div>'
+    )
+
+
+def _noise_drawn(drawn: Sequence[Loadings]) -> str:
+    """Explain how drawings of loadings show noise."""
+    if drawn[0].errors is None:
+        return (
+            "The hatched zone shows how far noise reaches if it is spread evenly over the columns. "
+            "Bars that end inside it are grey."
+        )
+    return (
+        "Lines are one standard error to either side: how far noise has moved a loading from that "
+        "of the same component without noise. Bars within three of them are grey: their sign is "
+        "not certain."
     )
 
 

@@ -166,7 +166,10 @@ def draw_bar(share: float, clear: bool) -> str:
 
 
 def draw_loadings(shown: Loadings, low: float, high: float) -> str:
-    """Horizontal bars for the heaviest columns of one component, on an axis from low to high."""
+    """Horizontal bars for the heaviest columns of one component, on an axis from low to high.
+
+    With standard errors as lines across their ends, or a zone that noise reaches.
+    """
     line, top, width = 22, 8, 360
     gutter = 14 + 8.0 * min(LETTERS, max(len(name) for name in shown.names))
     base = top + line * len(shown.names)
@@ -175,21 +178,31 @@ def draw_loadings(shown: Loadings, low: float, high: float) -> str:
     def x(value: float) -> float:
         return gutter + unit * (min(max(value, low), high) - low)
 
-    start, end = x(-shown.reach), x(shown.reach)
-    parts = [
-        f'<rect x="{start:.1f}" y="{top}" width="{end - start:.1f}" '
-        f'height="{base - top}" class="zone"/>'
-        f'<path d="{hatching(start, top, end - start, base - top)}" class="hatch"/>'
-    ]
+    parts = []
+    if shown.errors is None:
+        start, end = x(-shown.reach[0]), x(shown.reach[0])
+        parts.append(
+            f'<rect x="{start:.1f}" y="{top}" width="{end - start:.1f}" '
+            f'height="{base - top}" class="zone"/>'
+            f'<path d="{hatching(start, top, end - start, base - top)}" class="hatch"/>'
+        )
     pairs = list(zip(shown.names, shown.values.tolist(), strict=True))
     for i, (name, value) in enumerate(pairs):
-        look = "faint" if abs(value) <= shown.reach else "clear"
+        look = "clear" if shown.certain[i] else "faint"
         y = top + line * i
+        error = math.nan if shown.errors is None else float(shown.errors[i])
+        told, across = "", ""
+        if math.isfinite(error):
+            told = f" ± {error:.2g}"
+            across = (
+                f'<path d="M{x(value - error):.1f} {y + line / 2:g}H{x(value + error):.1f}" '
+                'class="axis"/>'
+            )
         parts.append(
-            f"<g><title>{escape(name)}: {value:.4g}</title>"
+            f"<g><title>{escape(name)}: {value:.4g}{told}</title>"
             f'<rect x="{x(min(value, 0.0)):.1f}" y="{y + 4}" width="{unit * abs(value):.1f}" '
             f'height="{line - 8}" '
-            f'class="{look}"/>'
+            f'class="{look}"/>{across}'
             + text(gutter - 8, y + 16, shortened(name, LETTERS), "end")
             + text(width - 2, y + 16, signed(value), "end")
             + "</g>"

@@ -14,6 +14,8 @@ from eigenveil.report.page.regression import coefficient_tile
 from eigenveil.report.page.tables import Arrays, unbroken
 from eigenveil.report.views import (
     Spectrum,
+    component_agreement,
+    component_groups,
     estimand,
     left_out,
     means_alone,
@@ -127,21 +129,30 @@ def _quality(
 
 
 def _of_components(arrays: Arrays) -> str:
-    clear, kept = arrays["distinguishable"] > 0, arrays["reliability"]
+    clear = arrays["distinguishable"] > 0
+    name, kept = component_agreement(arrays)
     found, every = int(clear.sum()), len(clear)
     are = "is" if found == 1 else "are"
     lead = f"<b>{found} of {_counted(every, 'component')} {are} clear of noise</b>"
     if not found:
         return f"{lead}: none should be interpreted."
-    low, high = percent(float(kept[clear].min())), percent(float(kept[clear].max()))
-    span = f"a reliability of {low}" if low == high else f"reliabilities from {low} to {high}"
+    known = kept[clear & ~np.isnan(kept)]
+    span = ""
+    if known.size:
+        low, high = percent(float(known.min())), percent(float(known.max()))
+        span = f"a {name} of {low}"
+        if low != high:
+            span = f"{name.removesuffix('y')}ies from {low} to {high}"
+        span = f", with {escape(unbroken(span))}"
     rest = np.flatnonzero(~clear) + 1
     more = ""
     if rest.size == 1:
         more = f" Component {rest[0]} should not be interpreted."
     elif rest.size:
         more = " The others should not be interpreted."
-    return f"{lead}, with {escape(unbroken(span))}.{more}"
+    for told in component_groups(arrays):
+        more += f" {escape(unbroken(told[0].upper() + told[1:]))}."
+    return f"{lead}{span}.{more}"
 
 
 def _shared(guarantee: Guarantee) -> str:

@@ -1,4 +1,4 @@
-"""Sections on how far noise reaches: eigenvalues beside its level, and reliability."""
+"""Sections on how far noise reaches: eigenvalues beside its level, and agreement of components."""
 
 from collections.abc import Mapping
 from html import escape
@@ -9,7 +9,7 @@ import numpy as np
 from eigenveil.report.page.drawings import draw_bar, draw_scree
 from eigenveil.report.page.regression import interval_section
 from eigenveil.report.page.tables import Arrays
-from eigenveil.report.views import Spectrum
+from eigenveil.report.views import Spectrum, component_agreement, component_groups
 from eigenveil.text import percent
 
 __all__ = ["trust"]
@@ -22,6 +22,17 @@ _NO_ONE_LEVEL = (
     "reach.</p>"
 )
 
+_OF_SINGLE = (
+    "Noise turns directions, and mixes those of similar variance. Reproducibility is the expected "
+    "squared cosine between a component and the one of the same rank that the same rows give "
+    "without noise: 100 % means that noise changed nothing. Rows are taken as this release saw "
+    "them. It does not say how far another sample of people, or another release, would agree."
+)
+_OF_SPAN = (
+    "Noise turns directions. Reliability is the share of each component that is expected to "
+    "survive: 100 % means that it lies in the span of the components without noise. Directions of "
+    "similar variance may mix, which does not count as an error."
+)
 _IN_PRIVATE_UNITS = (
     " It is about columns in units of their private scales. Another release may find other scales, "
     "and so weigh columns in another way."
@@ -29,7 +40,7 @@ _IN_PRIVATE_UNITS = (
 
 
 def trust(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) -> str:
-    """Return the section on what noise alone would show, and how reliable components are."""
+    """Return the section on what noise alone would show, and on what it left of components."""
     if document["kind"] == "regression":
         return interval_section(document["settings"], arrays)
     if document["kind"] == "pca":
@@ -44,7 +55,7 @@ def trust(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) -
             )
         scaled = "scale" in document["settings"].get("shares", {})
         unit_rows = noisy is not None and noisy.of_unit_rows
-        return levels + _reliability(arrays, unit_rows=unit_rows, private_scales=scaled)
+        return levels + _agreement(arrays, unit_rows=unit_rows, private_scales=scaled)
     if noisy is None and "owners" in document:
         return _NO_ONE_LEVEL
     if noisy is None:
@@ -89,20 +100,21 @@ def _levels(noisy: Spectrum) -> str:
     )
 
 
-def _reliability(arrays: Arrays, *, unit_rows: bool, private_scales: bool) -> str:
+def _agreement(arrays: Arrays, *, unit_rows: bool, private_scales: bool) -> str:
     """Return how much of each component is left, in words and as bars."""
     about = (
         " It is about noise alone. Every row was scaled to the same length, so that far rows count "
         "no more than near ones. Where a few rows hold most of the variance, ordinary PCA finds "
         "other components; a release with a row norm, stated or private, aims at those."
     )
-    values, clear = arrays["reliability"], arrays["distinguishable"] > 0
+    clear = arrays["distinguishable"] > 0
+    name, values = component_agreement(arrays)
     shown = values[:_MOST_BARS]
     rest = f" The first {_MOST_BARS} are shown." if len(values) > _MOST_BARS else ""
     bars = "".join(
         f'<tr><th scope="row"><span class="word">component </span>{i + 1}</th>'
-        f"<td>{draw_bar(value, bool(clear[i]))}</td>"
-        f'<td class="number">{escape(percent(value)) if clear[i] else "-"}</td>'
+        f"<td>{draw_bar(value if value >= 0 else 0.0, bool(clear[i]))}</td>"
+        f'<td class="number">{escape(percent(value)) if clear[i] and value >= 0 else "-"}</td>'
         f'<td class="verdict {"soft" if clear[i] else "no"}">'
         f"{'clear' if clear[i] else 'not clear'}</td></tr>"
         for i, value in enumerate(shown.tolist())
@@ -118,15 +130,19 @@ def _reliability(arrays: Arrays, *, unit_rows: bool, private_scales: bool) -> st
                 " Where components are half as many as columns or more, even unrelated answers "
                 "nearly agree. There a reliable component may not be clear."
             )
+    what, column = _OF_SPAN, "share of the direction that survives the noise"
+    if name == "reproducibility":
+        what, column = _OF_SINGLE, "agreement with the same component without noise"
+    groups = "".join(
+        f"<p>{escape(told[0].upper() + told[1:])}.</p>" for told in component_groups(arrays)
+    )
     return (
-        '<h3>Reliability</h3><p class="small soft">Noise turns directions. Reliability is the '
-        "share of each component that is expected to survive: 100 % means that it lies in the span "
-        "of the components without noise. Directions of similar variance may mix, which does not "
-        "count as an error. Hatched components cannot be told from noise."
+        f'<h3>{name.capitalize()}</h3><p class="small soft">{what} Hatched components cannot be '
+        "told from noise."
         f"{about if unit_rows or 'agreement' in arrays else ''}"
         f"{_IN_PRIVATE_UNITS if private_scales else ''}{rest}</p>"
         '<table class="bars"><thead class="small"><tr><th scope="col">'
-        '<span class="word">component</span></th><th scope="col">share of the direction that '
-        'survives the noise</th><td class="number"></td><td class="verdict"></td></tr></thead>'
-        f"<tbody>{bars}</tbody></table>"
+        f'<span class="word">component</span></th><th scope="col">{column}</th>'
+        '<td class="number"></td><td class="verdict"></td></tr></thead>'
+        f"<tbody>{bars}</tbody></table>{groups}"
     )

@@ -146,9 +146,13 @@ function numbers(titles, rows) {
 function trust(found) {
   if (!found.components.length) return null;
   const rows = found.components.slice(0, 20).map((one, i) => [
-    h("span", {}, h("span", { class: "w" }, "component "), i + 1), h("span", {}, share(one.reliability, 0, 0, one.clear)),
-    h("span", { class: "n" }, one.clear ? percent(one.reliability) : "–"), one.clear ? h("span", { class: "v" }, "clear") : h("span", { class: "v no" }, icon("warn"), "not clear")]);
-  return h("section", { class: "card" }, h("h2", {}, "How far each can be trusted"), h("p", { class: "small soft" }, "The bar is the ", term("reliability", "reliability"), ". It is about noise only."), h("div", { class: "rel" }, rows.flat()));
+    h("span", {}, h("span", { class: "w" }, "component "), i + 1), h("span", {}, share(one.agreement ?? 0, 0, 0, one.clear)),
+    h("span", { class: "n" }, one.clear && one.agreement !== null ? percent(one.agreement) : "–"), one.clear ? h("span", { class: "v" }, "clear") : h("span", { class: "v no" }, icon("warn"), "not clear")]);
+  return h("section", { class: "card" }, h("h2", {}, "How far each can be trusted"), h("p", { class: "small soft" }, "The bar is the ", term(found.measure, found.measure), ". It is about noise only."), h("div", { class: "rel" }, rows.flat()), found.groups.map((told) => h("p", {}, sentence(told))));
+}
+
+function certain(value, reach) {
+  return reach !== null && Math.abs(value) > reach;
 }
 
 function loadings(found) {
@@ -160,18 +164,20 @@ function loadings(found) {
   const largest = Math.max(...list.flatMap((i) => shown.values[i].map((x) => Math.abs(x ?? 0))), .01);
   const body = h("tbody"), headings = h("tr");
   const more = button("", () => { all = true; fill(); }, "slim");
-  const bar = (value, reach) => {
+  const errors = shown.errors.length > 0;
+  const bar = (value, reach, error) => {
     const at = (x) => `${(50 + 50 * x / largest).toFixed(2)}%`;
     const low = Math.min(0, value), size = `${(50 * Math.abs(value) / largest).toFixed(2)}%`;
-    const veil = Math.min(reach, largest);
-    return s("svg", { "aria-hidden": "true" }, s("rect", { x: at(-veil), width: `${(100 * veil / largest).toFixed(2)}%`, y: 2, height: 14, class: "f-noise-soft" }),
-      s("rect", { x: at(low), width: size, y: 4, height: 10, class: Math.abs(value) > reach ? "f-signal" : "f-faint" }), s("line", { x1: "50%", x2: "50%", y2: 18, class: "axis" }));
+    const veil = Math.min(reach ?? largest, largest), inside = (x) => at(Math.max(-largest, Math.min(largest, x)));
+    return s("svg", { "aria-hidden": "true" }, errors ? null : s("rect", { x: at(-veil), width: `${(100 * veil / largest).toFixed(2)}%`, y: 2, height: 14, class: "f-noise-soft" }),
+      s("rect", { x: at(low), width: size, y: 4, height: 10, class: certain(value, reach) ? "f-signal" : "f-faint" }), s("line", { x1: "50%", x2: "50%", y2: 18, class: "axis" }),
+      error ? s("line", { x1: inside(value - error), x2: inside(value + error), y1: 9, y2: 9, class: "l-ink" }) : null);
   };
   function fill() {
     headings.replaceChildren(h("th", { scope: "col" }, "column"), ...list.map((i) => h("th", { scope: "col", class: i === phone ? "" : "other", "aria-sort": i === by ? "descending" : null }, h("button", { type: "button", onclick: () => { by = phone = i; pick.value = i; fill(); } }, `component ${i + 1}${i === by ? " ↓" : ""}`))));
     const order = shown.columns.map((_, j) => j).filter((j) => shown.columns[j].toLowerCase().includes(wanted)).sort((a, b) => Math.abs(shown.values[by][b]) - Math.abs(shown.values[by][a]));
     const most = all || wanted ? order : order.slice(0, 14);
-    body.replaceChildren(...most.map((j) => h("tr", {}, h("th", { scope: "row" }, shown.columns[j]), list.map((i) => h("td", { class: `${i === phone ? "" : "other"} ${Math.abs(shown.values[i][j]) > shown.reach[i] ? "" : "quiet"}` }, h("div", {}, h("span", { class: "num" }, signed(shown.values[i][j])), bar(shown.values[i][j], shown.reach[i])))))));
+    body.replaceChildren(...most.map((j) => h("tr", {}, h("th", { scope: "row" }, shown.columns[j]), list.map((i) => h("td", { class: `${i === phone ? "" : "other"} ${certain(shown.values[i][j], shown.reach[i][j]) ? "" : "quiet"}` }, h("div", {}, h("span", { class: "num" }, signed(shown.values[i][j])), bar(shown.values[i][j], shown.reach[i][j], errors ? shown.errors[i][j] : null)))))));
     more.textContent = `Show all ${shown.columns.length} columns`;
     more.hidden = most.length === order.length;
     if (wanted) say(`${count(order.length, "column")} found`);
@@ -182,7 +188,7 @@ function loadings(found) {
   const cut = shown.all > shown.columns.length ? ` The heaviest ${shown.columns.length} of ${shown.all} columns.` : "";
   const left = shown.left_out.length ? h("p", { class: "small soft" }, `Left out, as no scale was found for them: ${shown.left_out.join(", ")}.`) : null;
   return h("section", { class: "card" }, h("div", { class: "row apart" }, h("h2", {}, "What the components are made of"), h("div", { class: "row" }, pick, find)),
-    h("p", { class: "small soft" }, "Shaded: how far noise alone reaches. Bars that end inside it are grey. The sign of a whole ", term("component", "component"), ` is arbitrary.${cut}`),
+    h("p", { class: "small soft" }, errors ? "Lines are one standard error to either side, from noise. Bars within three of them are grey: their sign is not certain. The sign of a whole " : "Shaded: how far noise alone reaches. Bars that end inside it are grey. The sign of a whole ", term("component", "component"), ` is arbitrary.${cut}`),
     clear.length ? null : notice("warn", "No component is clear of noise.", "Do not interpret these loadings."),
     h("table", { class: "loads" }, h("thead", {}, headings), body), more, left);
 }
@@ -283,7 +289,7 @@ async function comparing(box, first, second, signal) {
   const short = (name) => (name.startsWith("received:") ? "this release" : name);
   box.replaceChildren(h("section", { class: "card" }, h("h2", {}, `Compared with ${second}`), h("p", { class: "small soft" }, "Comparing costs nothing."),
     h("table", { class: "data" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }), h("th", { scope: "col" }, short(first)), h("th", { scope: "col" }, second))), h("tbody", {}, found.rows.map(([name, left, right]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, left), h("td", {}, right))))),
-    found.agreement.length ? h("table", { class: "data" }, h("thead", {}, h("tr", {}, ["component", "reliability here", "reliability there", "nearest there", "direction in common"].map((title) => h("th", { scope: "col" }, title)))),
+    found.agreement.length ? h("table", { class: "data" }, h("thead", {}, h("tr", {}, ["component", `${found.measures[0]} here`, `${found.measures[1]} there`, "nearest there", "direction in common"].map((title) => h("th", { scope: "col" }, title)))),
       h("tbody", {}, found.agreement.map((one) => h("tr", {}, h("th", { scope: "row" }, one.component), h("td", {}, one.first ? percent(one.first) : "not clear"), h("td", {}, one.second ? percent(one.second) : "not clear"), h("td", {}, `component ${one.nearest}`), h("td", {}, percent(one.shared))))))
       : notice("warn", sentence(found.why))));
 }

@@ -61,6 +61,7 @@ const GLOSSARY = {
   component: "A principal component is a direction in which the columns vary together. The first one explains most.",
   loading: "A loading says how much a column weighs in a component. The sign of a whole component is arbitrary.",
   floor: "What noise alone rarely exceeds. Whatever lies below it cannot be told from noise.",
+  reproducibility: "The expected squared cosine between a component and the one of the same rank that the same rows give without noise. 100 % means that noise changed nothing.",
   reliability: "The share of a direction that noise leaves intact, on average. Directions of similar variance mix with each other, which is not counted.",
   ledger: "A file that records every release from one table, so that all of them together stay within one total.",
   variance: "100 % means: as much variance as ordinary PCA with the same number of components captures.",
