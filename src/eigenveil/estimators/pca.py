@@ -119,6 +119,12 @@ class PrivatePCA(GaussianDensity):
         of the data where rows are clipped, or with ``variances``.
     noise_variance_ : float
         Variance of a direction outside the components, in the units of ``explained_variance_``.
+    captured_ : Captured or None
+        What the components hold of the variance of rows as they were clipped, or of unit rows:
+        ``share``, and ``of_best``, the share of what the best as many directions hold, each with
+        its standard error by noise (``share_noise``, ``of_best_noise``). Bought with 0.02 of the
+        budget. None where all columns' components are released, where no matrix is formed or rows
+        can be read once only, and where noise would hide it.
     mean_ : array of shape (n_features,)
         The released centre. ``"paired"`` finds none: then NaN, scores are those of rows as they
         are, with a warning, and `inverse_transform` refuses. Zero for a column that is left out.
@@ -233,6 +239,7 @@ class PrivatePCA(GaussianDensity):
         return {
             "n_components": self.n_components,
             "variances": bool(self.variances),
+            "captured": True,
             "show_scores": self.show_scores,
         }
 
@@ -254,8 +261,8 @@ class PrivatePCA(GaussianDensity):
             variance=variance,
         )
         if request.variance_share is not None:
-            # A map of scores has two axes.
-            found = found.holding(request.variance_share, least=2 if request.show_scores else 1)
+            count = staged.components.count_holding(request.variance_share, plan.fewest)
+            found = found.leading(count)
         self.__dict__.update(found.attributes())
         self.plan_, self.mechanism_, self.choice_ = plan, plan.entry.name, request.reason
         self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee
@@ -284,6 +291,9 @@ class PrivatePCA(GaussianDensity):
         self.mean_noise_ = noise_of_means(fitted.centre_noises if bought else np.nan, self.scale_)
         if plan.tightens and staged.row_norm is not None:
             self.row_norm_ = settings["chosen_row_norm"] = float(staged.row_norm)
+        self.captured_ = staged.captured
+        if staged.captured is not None:
+            settings["captured"] = staged.captured._asdict()
         shown, arrays = staged.scores, {}
         if shown is not None:
             self.score_counts_, self.score_reach_ = shown.counts, shown.reach

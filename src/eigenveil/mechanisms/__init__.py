@@ -37,6 +37,7 @@ from eigenveil.mechanisms.pca.tangent import ProductNoise, TangentPCA
 from eigenveil.mechanisms.pca.tangent_oja import TangentOjaPCA
 from eigenveil.mechanisms.pca.wishart import WishartPCA
 from eigenveil.mechanisms.ranged import PrivateRadiusClip
+from eigenveil.mechanisms.scalars.captured import Captured, CapturedVariance
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale, FoundScales
 from eigenveil.mechanisms.scalars.gap import PrivateGap
 from eigenveil.mechanisms.scalars.histogram import StabilityHistogram
@@ -62,6 +63,8 @@ __all__ = [
     "AnalyzeGaussPCA",
     "BinghamDirection",
     "BoxedOjaPCA",
+    "Captured",
+    "CapturedVariance",
     "Centred",
     "CleanedCov",
     "ClippingThreshold",

@@ -3,8 +3,8 @@
 Stages and their shares of the budget (of mu^2, or of a pure epsilon): scales of columns; shares of
 present cells 0.05, and of pairs of them 0.05 where rows are many; a centre, a search for distances
 and a mean for each step; or one mean of clipped rows 0.1, of components at a pure epsilon 0.2; a
-private radius; the rank 0.1; variances 0.05 and their distances; scores to be shown 0.1; the
-components or the matrix what is left. Searches take what public numbers say they need, from 0.005
+private radius; the rank 0.1; variances 0.05 and their distances; what components hold 0.02; scores
+to be shown 0.1; the components or the matrix what is left. Searches take what public numbers say they need, from 0.005
 to 0.1; the more rows, the less for all of them.
 """
 
@@ -32,6 +32,7 @@ from eigenveil.mechanisms.present import Present, missing_shares
 from eigenveil.mechanisms.ranged import PrivateRadiusClip, noise_rows
 from eigenveil.mechanisms.registry import CovarianceEntry, Entry, Terms
 from eigenveil.mechanisms.request import Centring, Request
+from eigenveil.mechanisms.scalars.captured import CAPTURED_SHARE, CapturedVariance, captured_pays
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale, scale_share
 from eigenveil.mechanisms.scalars.distances import PrivateDistances, distance_share, searchable
 from eigenveil.mechanisms.scalars.rank import PrivateRank
@@ -103,6 +104,28 @@ class Plan:
     def variances(self) -> bool:
         """Whether variances are bought, which clipped rows have by themselves."""
         return bool(self.request.variances) and self.normalise
+
+    @property
+    def captured(self) -> bool:
+        """Whether the variance that components hold is bought.
+
+        Only of rows that can be read again, where a matrix is formed anyway, and where public
+        numbers promise that the answer says something.
+        """
+        request, entry = self.request, self.entry
+        matrix = entry.forms_matrix and not (self.lazy or entry.batches)
+        if not (request.captured and self.components and matrix and request.rereadable):
+            return False
+        if entry.assumption is not None:
+            return False  # its rows have no bound
+        every = self.n_components == request.n_columns and request.variance_share is None
+        noise = _noise(self.whole, CAPTURED_SHARE)
+        return not every and captured_pays(noise, self.n_differences)
+
+    @property
+    def fewest(self) -> int:
+        """Components that are kept at least: a map of scores has two axes."""
+        return 2 if self.request.show_scores else 1
 
     @property
     def rows_each(self) -> int:
@@ -208,6 +231,8 @@ class Plan:
         if self.variances:
             search = distance_share(self.whole, self.n_differences)
             shares["variances"] = VARIANCE_SHARE + search
+        if self.captured:
+            shares["captured"] = CAPTURED_SHARE
         if self.request.show_scores:
             shares["scores"] = SCORE_SHARE
         shares["components" if self.components else "matrix"] = 1 - sum(shares.values())
@@ -353,6 +378,9 @@ class Plan:
                 distances=PrivateDistances(noise=search),
                 values=PrivateVariances(noise=_noise(whole, VARIANCE_SHARE)),
             )
+        captured = None
+        if "captured" in self.shares:
+            captured = CapturedVariance(noise=_noise(whole, CAPTURED_SHARE))
         scores = None
         if self.request.show_scores:
             shown = _noise(whole, SCORE_SHARE)
@@ -365,6 +393,9 @@ class Plan:
             rank=rank,
             variances=variances,
             lazy=self.lazy,
+            captured=captured,
+            holding=self.request.variance_share,
+            fewest=self.fewest,
             scores=scores,
         )
 
