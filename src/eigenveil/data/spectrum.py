@@ -43,7 +43,8 @@ _EXPONENT = -32
 _PROJECTOR_EXPONENT = -40  # of entries below 1
 _DIRECTION_BITS = 26  # products of two directions then stay below 2^53
 _EIGENSOLVER_ERROR = 16  # times d^2 2^-53, of the Frobenius norm: what LAPACK stays far below
-_PRIVATE_COUNT_SLACK = 1 / 8  # rows, by which rounding may move the best k if n is private
+_MOST_SLACK = 1 / 8  # rows, that floating point may add to the best k where n is private
+_MOST_ROWS = 2.0**26  # that the best k are counted up to there
 
 
 def eigenvalues(moment: Bounded) -> Bounded:
@@ -148,14 +149,15 @@ def captured(moment: Bounded, directions: NDArray[np.float64]) -> Bounded:
     whole_trace = sum(units.diagonal().tolist())
     values = np.linalg.eigvalsh(moment.value.to_float())[::-1]
     best = int(_rounded(values[:k].sum(keepdims=True), moment.value.exponent).units[0])
+    error = _EIGENSOLVER_ERROR * d * d * 2.0**-53  # of an eigenvalue, in rows, for each row
     bound = moment.trace_bound
     if moment.count is None:
-        most = _PRIVATE_COUNT_SLACK * 2.0**53 / (4 * _EIGENSOLVER_ERROR * d**2.5)
+        each = 4 * math.sqrt(d) * error
+        most = min(_MOST_ROWS, _MOST_SLACK / each)
         best, bound = min(best, int(math.ldexp(most, -moment.value.exponent))), most * moment.unit
-        slack, common = _PRIVATE_COUNT_SLACK, 1.0
+        slack, common = most * each, 1.0
     else:
-        error = _EIGENSOLVER_ERROR * d * d * 2.0**-53 * moment.count
-        slack, common = 2 * math.sqrt(k) * error, 2.0
+        slack, common = 2 * math.sqrt(k) * error * moment.count, 2.0
     best_moves = 1 + slack
     rounding = 4 * math.ldexp(1.0, moment.value.exponent)
     value = np.array([within, whole_trace - within, max(0, best)], dtype=object)
@@ -186,7 +188,7 @@ def _inside_units(units: Integers, directions: NDArray[np.float64]) -> int:
         sum(map(mul, row.tolist(), weight.tolist()))
         for row, weight in zip(units, weights, strict=True)
     )
-    return sum(products) // bound
+    return int(sum(products) // bound)
 
 
 def _along(moment: Bounded, directions: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -3,9 +3,9 @@
 Stages and their shares of the budget (of mu^2, or of a pure epsilon): scales of columns; shares of
 present cells 0.05, and of pairs of them 0.05 where rows are many; a centre, a search for distances
 and a mean for each step; or one mean of clipped rows 0.1, of components at a pure epsilon 0.2; a
-private radius; the rank 0.1; variances 0.05 and their distances; what components hold 0.02; scores
-to be shown 0.1; the components or the matrix what is left. Searches take what public numbers say they need, from 0.005
-to 0.1; the more rows, the less for all of them.
+private radius; the rank 0.1; variances 0.05 and their distances; the captured variance 0.02; scores
+to be shown 0.1; the components or the matrix what is left. Searches take what public numbers say
+they need, from 0.005 to 0.1; the more rows, the less for all of them.
 """
 
 import math
