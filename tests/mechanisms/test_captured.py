@@ -114,7 +114,7 @@ def ugly_matrices():
 
 
 def test_the_eigensolver_stays_far_inside_its_slack():
-    """Residuals in extended precision bound the error of every eigenvalue (docs/proofs/captured.md).
+    """Residuals in extended precision bound the error of every eigenvalue.
 
     The declared slack is at least ten times that bound.
     """

@@ -1,10 +1,12 @@
 """The facts of a release in a few words, from the release alone."""
 
 from collections.abc import Sequence
+from textwrap import wrap
 
 import numpy as np
 
 from eigenveil.release import Release
+from eigenveil.report.captured import captured_sentence
 from eigenveil.report.views import (
     eigenvalues,
     estimand,
@@ -31,6 +33,7 @@ __all__ = [
 _MOST_OWNERS = 20
 _MOST_COMPONENTS, _MOST_LOADINGS = 10, 4
 _MOST_COEFFICIENTS, _MOST_TARGETS = 20, 3
+_WIDTH = 96  # of a line of prose
 _MARGIN = 13  # columns of what a line is about
 
 
@@ -125,6 +128,8 @@ def components(release: Release) -> list[str]:
         lines.append(f"{i + 1:<13}{shares}{reliable:>13}  {heavy}")
     if (more := len(share) - _MOST_COMPONENTS) > 0:
         lines.append(f"and {more:,} more: report.html has all")
+    if told := captured_sentence(release.settings, release.arrays):
+        lines += ["", *wrap(told, _WIDTH)]
     return lines
 
 

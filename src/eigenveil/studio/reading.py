@@ -15,6 +15,7 @@ from eigenveil.release import Release
 from eigenveil.release.content import largest_arrays
 from eigenveil.release.export import FORMATS
 from eigenveil.release.verdict import Verdict
+from eigenveil.report.captured import captured_sentence
 from eigenveil.report.views import (
     coefficients,
     correlations,
@@ -71,6 +72,7 @@ def release(studio: Studio, asked: Asked) -> dict[str, Any]:
         ],
         "spectrum": _spectrum(found),
         "components": _components(found),
+        "captured": captured_sentence(found.settings, found.arrays).replace("+-", "±"),
         "loadings": _loadings(found),
         "map": _map(found),
         "correlations": _correlations(found),
