@@ -1,7 +1,6 @@
 """The facts of a release in a few words, from the release alone."""
 
 from collections.abc import Sequence
-from textwrap import wrap
 
 import numpy as np
 
@@ -33,7 +32,6 @@ __all__ = [
 _MOST_OWNERS = 20
 _MOST_COMPONENTS, _MOST_LOADINGS = 10, 4
 _MOST_COEFFICIENTS, _MOST_TARGETS = 20, 3
-_WIDTH = 96  # of a line of prose
 _MARGIN = 13  # columns of what a line is about
 
 
@@ -129,7 +127,7 @@ def components(release: Release) -> list[str]:
     if (more := len(share) - _MOST_COMPONENTS) > 0:
         lines.append(f"and {more:,} more: report.html has all")
     if told := captured_sentence(release.settings, release.arrays):
-        lines += ["", *wrap(told, _WIDTH)]
+        lines += ["", told]
     return lines
 
 

@@ -36,7 +36,7 @@ def captured_sentence(
     best = "one" if count == 1 else f"{count:,}"
     return (
         f"{these} {_with_error(found['share'], found['share_noise'])} of the variance of "
-        f"{_rows(settings, arrays)}, {_with_error(found['of_best'], found['of_best_noise'])} of "
+        f"{_rows(settings, arrays)}, and {_with_error(found['of_best'], found['of_best_noise'])} of "
         f"what any {best} could."
     )
 
