@@ -170,7 +170,7 @@ def test_shares_are_true_of_ugly_tables(name, noise):
 
     .945 to .965 of releases with Gaussian noise, .93 to .955 with Laplace noise. 1,000 releases
     fall below .92, or .905, with probability 3e-4 or 1e-3; standard errors too small by a quarter
-    would hold .87 or .88.
+    would hold .87 or .88, and noise smaller than stated by a quarter more than .99.
     """
     rows = np.nan_to_num(TABLES[name]())
     centred = rows - np.median(rows, axis=0)
@@ -184,9 +184,8 @@ def test_shares_are_true_of_ugly_tables(name, noise):
     assert len(stated) >= 990
     for column, true in zip((0, 2), truth, strict=True):
         off = np.abs(stated[:, column] - true)
-        assert np.mean(off <= 2 * stated[:, column + 1]) >= (
-            0.92 if isinstance(noise, GaussianNoise) else 0.905
-        )
+        least = 0.92 if isinstance(noise, GaussianNoise) else 0.905
+        assert least <= np.mean(off <= 2 * stated[:, column + 1]) <= 0.985
 
 
 def test_nothing_is_said_of_rows_at_the_centre():
