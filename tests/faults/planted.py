@@ -585,8 +585,8 @@ WRAPPERS = [
     fault(
         "captured: directions taken to be orthonormal",
         "data/spectrum.py",
-        "return int(sum(products) // bound)",
-        "return int(sum(products) // (1 << 2 * _DIRECTION_BITS))",
+        "return sum_of_products(units, weights) // bound",
+        "return sum_of_products(units, weights) // (1 << 2 * _DIRECTION_BITS)",
         "tests/mechanisms/test_captured.py",
         "-k",
         "no_row_grows",

@@ -8,7 +8,6 @@ eigenvalues, gaps and second moments below follow: docs/proofs/leading.md, docs/
 
 import math
 from dataclasses import replace
-from operator import mul
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from eigenveil.data.bounded import Bounded, Norm
 from eigenveil.data.products import MomentProducts
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.integers import Integers, fitted, in_all, whole
+from eigenveil.numerics.integers import Integers, fitted, in_all, sum_of_products, whole
 from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = [
@@ -180,15 +179,11 @@ def _inside_units(units: Integers, directions: NDArray[np.float64]) -> int:
     if not (np.linalg.norm(directions, axis=1) <= 1.25).all():  # NaN as well
         raise ValueError("directions must be orthonormal")
     rounded = np.rint(np.ldexp(directions, _DIRECTION_BITS)).astype(np.int64)
-    bound = max(sum(map(abs, row)) for row in (rounded @ rounded.T).tolist())
+    bound: int = max(sum(map(abs, row)) for row in (rounded @ rounded.T).tolist())
     if bound > 2 << 2 * _DIRECTION_BITS:
         raise ValueError("directions must be orthonormal")
     weights = rounded.T @ rounded  # in int64: no BLAS has a part in it
-    products = (
-        sum(map(mul, row.tolist(), weight.tolist()))
-        for row, weight in zip(units, weights, strict=True)
-    )
-    return int(sum(products) // bound)
+    return sum_of_products(units, weights) // bound
 
 
 def _along(moment: Bounded, directions: NDArray[np.float64]) -> NDArray[np.float64]:

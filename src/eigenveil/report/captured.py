@@ -34,10 +34,11 @@ def captured_sentence(
     count = len(arrays["components"])
     these = "This component holds" if count == 1 else f"These {count:,} components hold"
     best = "one" if count == 1 else f"{count:,}"
+    share = _with_error(found["share"], found["share_noise"])
+    of_best = _with_error(found["of_best"], found["of_best_noise"])
     return (
-        f"{these} {_with_error(found['share'], found['share_noise'])} of the variance of "
-        f"{_rows(settings, arrays)}, and {_with_error(found['of_best'], found['of_best_noise'])} of "
-        f"what any {best} could."
+        f"{these} {share} of the variance of {_rows(settings, arrays)}, and {of_best} of what any "
+        f"{best} could."
     )
 
 
