@@ -94,6 +94,7 @@ def test_noise_enters_in_one_place():
         "pca/gap_projector",
         "continual",
         "mean",
+        "scalars/captured",
         "scalars/column_scale",
         "scalars/distances",
         "scalars/gap",

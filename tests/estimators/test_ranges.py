@@ -109,7 +109,7 @@ def test_components_of_rows_clipped_at_a_private_radius(mechanism, bounds):
     assert captured_variance(fitted.components_, np.cov(rows.T)) > 0.95
     assert fitted.plan_.centring == "located"  # within the bounds, where there are any
     assert fitted.shares_["radius"] <= 0.02
-    assert list(fitted.shares_)[-2:] == ["radius", "components"]
+    assert list(fitted.shares_)[-3:] == ["radius", "captured", "components"]
     # In squared units of the data: rows are clipped where few of them lie.
     assert 8.0 < fitted.explained_variance_[0] < 9.6
     assert "(chosen privately)" in fitted.privacy_.sentence()

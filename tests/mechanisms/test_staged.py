@@ -10,6 +10,7 @@ from eigenveil.data.products import moment_products
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms import (
     ComponentStages,
+    Further,
     Gate,
     GaussCov,
     GaussianNoise,
@@ -164,7 +165,7 @@ def _shown(mu, d, k):
     return ComponentStages(
         inner=TangentPCA(mu=inner, n_components=2),
         normalise=True,
-        scores=ScoreHistogram(noise=GaussianNoise(mu=scores), bins=4),
+        further=Further(scores=ScoreHistogram(noise=GaussianNoise(mu=scores), bins=4)),
     )
 
 

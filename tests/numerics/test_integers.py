@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.integers import ExactSum, add, fitted, in_all, whole, widened
+from eigenveil.numerics.integers import (
+    LARGEST,
+    ExactSum,
+    add,
+    fitted,
+    in_all,
+    sum_of_products,
+    whole,
+    widened,
+)
 from eigenveil.numerics.lattice import GAUSSIAN, LAPLACE, add_noise
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.numerics.symmetric import add_symmetric_gaussian
@@ -114,3 +123,16 @@ def test_seeds_are_bound_to_large_values_and_not_to_where_they_lie():
     one, same, other = objects([2**70, 1]), objects([2**69 * 2, 1]), objects([2**70, 2])
     words = [SimulationSource(1).bound_to(query).words(2).tolist() for query in (one, same, other)]
     assert words[0] == words[1] != words[2]
+
+
+@pytest.mark.parametrize("largest", [3, 1 << 40, LARGEST, 1 << 70])
+def test_sums_of_products_are_exact(largest):
+    """Of the largest integers of both signs, in blocks and in one more entry."""
+    rng = np.random.default_rng(0)
+    signs = rng.choice([-1, 1], (2, (1 << 14) + 1))
+    first = fitted(np.array([largest * int(sign) for sign in signs[0]], dtype=object))
+    second = signs[1] * ((1 << 53) - rng.integers(0, 2, signs.shape[1]))
+    expected = sum(a * b for a, b in zip(first.tolist(), second.tolist(), strict=True))
+    assert sum_of_products(first, second) == expected
+    one_sign = np.full(1 << 14, 1 << 53)
+    assert sum_of_products(abs(first[:-1]), one_sign) == largest << 67

@@ -10,6 +10,7 @@ import pytest
 from eigenveil import PrivateCovariance, PrivatePCA, PrivateRegression, Release, open_rows
 from eigenveil.exceptions import ColumnsLeftOutWarning
 from eigenveil.release import generate_key
+from eigenveil.report.captured import captured_sentence
 from tests.studio.conftest import NAMES, SECRET, Browser
 
 
@@ -36,6 +37,10 @@ def test_a_release_tells_its_promise_in_its_own_words(browser, folder):
     assert [check["good"] for check in found["checks"]] == [True, True, False]
     assert np.allclose(found["spectrum"]["values"], release.arrays["eigenvalues"])
     assert np.allclose(found["loadings"]["values"], release.arrays["components"])
+    assert found["captured"] == captured_sentence(release.settings, release.arrays).replace(
+        "+-", "±"
+    )
+    assert " components hold " in found["captured"]
     assert found["promise"]["simulated"]
 
 

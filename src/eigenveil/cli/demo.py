@@ -69,10 +69,11 @@ def _release_all(folder: Path) -> None:
     from eigenveil.estimators import PrivateCovariance, PrivatePCA
     from eigenveil.privacy.ledger import Ledger
     from eigenveil.release import Release
+    from eigenveil.report.captured import captured_sentence
 
     say(f"Private PCA and covariance, each at epsilon = {EPSILON:g}, delta = {DELTA:g}", "")
     say(f"{'table':<15}{'rows x columns':<16}{'released':<20}how good it is")
-    sentences, saved, ledgers = [], [], []
+    sentences, saved, ledgers, held = [], [], [], []
     for table in _tables():
         slug = table.name.replace(" ", "-")
         ledger = Ledger.create(folder / f"{slug}.ledger", epsilon=2 * EPSILON, delta=DELTA)
@@ -88,7 +89,13 @@ def _release_all(folder: Path) -> None:
             saved.append(told.save(folder / f"{slug}-{name}"))
         ledgers.append(f"  {table.name}: {ledger.summary()} after {len(ledger.entries)} releases")
         sentences.append(pca.privacy_.sentence())
+        if sentence := captured_sentence(pca.release_.settings, pca.release_.arrays):
+            held.append(f"{table.name.capitalize()}: {sentence}")
     say("", "The data are public, so the last column may compare with the exact answer.")
+    if held:
+        say("", "What the releases say of their own components, by private numbers:")
+        for sentence in held:
+            say(*wrap(sentence, 96, initial_indent="  ", subsequent_indent="  "))
     say("", "What is promised (first release):")
     say(*wrap(sentences[0], 96, initial_indent="  ", subsequent_indent="  "))
     say("", "Ledgers (Gaussian releases compose to less than the sum of their epsilons):")

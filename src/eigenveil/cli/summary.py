@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from eigenveil.release import Release
+from eigenveil.report.captured import captured_sentence
 from eigenveil.report.views import (
     component_agreement,
     component_groups,
@@ -129,6 +130,8 @@ def components(release: Release) -> list[str]:
         lines.append(f"{i + 1:<13}{shares}{agreed:>{wide}}  {heavy}")
     if (more := len(share) - _MOST_COMPONENTS) > 0:
         lines.append(f"and {more:,} more: report.html has all")
+    if told := captured_sentence(release.settings, release.arrays):
+        lines += ["", told]
     return [*lines, *component_groups(release.arrays)]
 
 

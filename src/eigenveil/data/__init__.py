@@ -7,6 +7,7 @@ from eigenveil.data.norms import column_counts, norm_counts
 from eigenveil.data.sources import GroupedSource, RowSource, open_rows
 from eigenveil.data.spectrum import (
     along,
+    captured,
     eigengap,
     eigenvalues,
     inside,
@@ -20,6 +21,7 @@ __all__ = [
     "GroupedSource",
     "RowSource",
     "along",
+    "captured",
     "column_counts",
     "count",
     "eigengap",

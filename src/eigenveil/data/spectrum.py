@@ -18,12 +18,13 @@ from eigenveil.data.bounded import Bounded, Norm
 from eigenveil.data.products import MomentProducts
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.integers import fitted, in_all, whole
+from eigenveil.numerics.integers import Integers, fitted, in_all, sum_of_products, whole
 from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = [
     "along",
     "along_with_rest",
+    "captured",
     "compressed",
     "compressed_with_rest",
     "eigengap",
@@ -39,6 +40,10 @@ __all__ = [
 _ROTATION_INVARIANT: tuple[Norm, ...] = ("frobenius", "nuclear")
 _EXPONENT = -32
 _PROJECTOR_EXPONENT = -40  # of entries below 1
+_DIRECTION_BITS = 26  # products of two directions then stay below 2^53
+_EIGENSOLVER_ERROR = 16  # times d^2 2^-53, of the Frobenius norm: what LAPACK stays far below
+_MOST_SLACK = 1 / 8  # rows, that floating point may add to the best k where n is private
+_MOST_ROWS = 2.0**26  # that the best k are counted up to there
 
 
 def eigenvalues(moment: Bounded) -> Bounded:
@@ -125,6 +130,60 @@ def inside(moment: Bounded, directions: NDArray[np.float64]) -> Bounded:
         sensitivities=_shared_by(1, moment.adjacency),
         exact=False,
     )
+
+
+def captured(moment: Bounded, directions: NDArray[np.float64]) -> Bounded:
+    """Return the second moment inside released directions, outside, and inside the best as many.
+
+    A row adds (p, q, b) with p, q >= 0, p + q <= 1 and 0 <= b <= p + q. Replace-one: l2 sensitivity
+    sqrt(3), l1 sensitivity 3; add/remove: sqrt(2) and 2; and the slack below. Inside and outside
+    are exact sums of integers along directions rounded so that no row grows. The third number comes
+    from floating-point eigenvalues: the slack covers their error, so that the query is exact where
+    the moment is. Where n is private it ends at a public number
+    of rows, noted as the bound on the trace. Proof: docs/proofs/captured.md.
+    """
+    units = moment.value.units
+    d, k = len(units), len(directions)
+    within = _inside_units(units, directions)
+    whole_trace = sum(units.diagonal().tolist())
+    values = np.linalg.eigvalsh(moment.value.to_float())[::-1]
+    best = int(_rounded(values[:k].sum(keepdims=True), moment.value.exponent).units[0])
+    error = _EIGENSOLVER_ERROR * d * d * 2.0**-53  # of an eigenvalue, in rows, for each row
+    bound = moment.trace_bound
+    if moment.count is None:
+        each = 4 * math.sqrt(d) * error
+        most = min(_MOST_ROWS, _MOST_SLACK / each)
+        best, bound = min(best, int(math.ldexp(most, -moment.value.exponent))), most * moment.unit
+        slack, common = most * each, 1.0
+    else:
+        slack, common = 2 * math.sqrt(k) * error * moment.count, 2.0
+    best_moves = 1 + slack
+    rounding = 4 * math.ldexp(1.0, moment.value.exponent)
+    value = np.array([within, whole_trace - within, max(0, best)], dtype=object)
+    return replace(
+        moment,
+        value=FixedPoint(fitted(value), moment.value.exponent),
+        sensitivities={
+            "l1": common + best_moves + rounding,
+            "l2": math.sqrt(common + best_moves**2) + rounding,
+        },
+        trace_bound=bound,
+    )
+
+
+def _inside_units(units: Integers, directions: NDArray[np.float64]) -> int:
+    """Return tr(U S U') for directions rounded to integers, over a bound on |U|^2, rounded down.
+
+    Largest sums of sizes along the rows of U U' bound |U|^2: no row grows, whatever the directions.
+    """
+    if not (np.linalg.norm(directions, axis=1) <= 1.25).all():  # NaN as well
+        raise ValueError("directions must be orthonormal")
+    rounded = np.rint(np.ldexp(directions, _DIRECTION_BITS)).astype(np.int64)
+    bound: int = max(sum(map(abs, row)) for row in (rounded @ rounded.T).tolist())
+    if bound > 2 << 2 * _DIRECTION_BITS:
+        raise ValueError("directions must be orthonormal")
+    weights = rounded.T @ rounded  # in int64: no BLAS has a part in it
+    return sum_of_products(units, weights) // bound
 
 
 def _along(moment: Bounded, directions: NDArray[np.float64]) -> NDArray[np.float64]:

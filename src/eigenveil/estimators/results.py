@@ -30,7 +30,6 @@ __all__ = [
     "public_settings",
 ]
 
-_ROUNDING = 1e-12  # of a sum of shares
 _SIZES = 0.5  # of the logarithm of a ratio: how well sizes tell directions apart
 _RARELY = 0.99  # quantile of noise that a floor stands for
 
@@ -64,11 +63,8 @@ distinguishable, mean, scale : arrays
     noise_floor: float
     single: ComponentStatement | None = None
 
-    def holding(self, share: float, least: int = 1) -> "ComponentResult":
-        """Return the fewest components, ``least`` or more, that hold a share of noisy variance."""
-        together = np.cumsum(self.explained_variance_ratio)
-        enough = int(np.searchsorted(together, share * (1 - _ROUNDING))) + 1
-        count = min(len(together), max(least, enough))
+    def leading(self, count: int) -> "ComponentResult":
+        """Return the first ``count`` components."""
         return replace(
             self,
             components=self.components[:count],

@@ -32,11 +32,12 @@ from eigenveil.mechanisms.pca.power import PowerPCA
 from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOjaPCA
 from eigenveil.mechanisms.pca.spherical import SphericalPCA
 from eigenveil.mechanisms.pca.spiked import SpikedPCA, SpikedProjector, SpikedValues
-from eigenveil.mechanisms.pca.staged import ComponentStages, Variances
+from eigenveil.mechanisms.pca.staged import ComponentStages, Further, Variances
 from eigenveil.mechanisms.pca.tangent import ProductNoise, TangentPCA
 from eigenveil.mechanisms.pca.tangent_oja import TangentOjaPCA
 from eigenveil.mechanisms.pca.wishart import WishartPCA
 from eigenveil.mechanisms.ranged import PrivateRadiusClip
+from eigenveil.mechanisms.scalars.captured import Captured, CapturedVariance
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale, FoundScales
 from eigenveil.mechanisms.scalars.gap import PrivateGap
 from eigenveil.mechanisms.scalars.histogram import StabilityHistogram
@@ -62,6 +63,8 @@ __all__ = [
     "AnalyzeGaussPCA",
     "BinghamDirection",
     "BoxedOjaPCA",
+    "Captured",
+    "CapturedVariance",
     "Centred",
     "CleanedCov",
     "ClippingThreshold",
@@ -72,6 +75,7 @@ __all__ = [
     "ExponentialCov",
     "ExponentialPCA",
     "FoundScales",
+    "Further",
     "GapProjectorPCA",
     "Gate",
     "GaussCov",

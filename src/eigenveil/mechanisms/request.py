@@ -82,6 +82,8 @@ class Request:
         How the centre is found; by default it follows from public numbers.
     variances : bool
         Whether variances in the units of the data are bought.
+    captured : bool
+        Whether the variance that components hold is bought, where public numbers say that it pays.
     show_scores : bool
         Whether counts of rows on the plane of two components are bought.
     score_kinds : int
@@ -117,6 +119,7 @@ class Request:
     same_units: bool = False
     centring: Centring | None = None
     variances: bool = False
+    captured: bool = False
     show_scores: bool = False
     score_kinds: int = 1
     on_invalid: OnInvalid = "raise"

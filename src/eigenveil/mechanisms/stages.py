@@ -3,9 +3,9 @@
 Stages and their shares of the budget (of mu^2, or of a pure epsilon): scales of columns; shares of
 present cells 0.05, and of pairs of them 0.05 where rows are many; a centre, a search for distances
 and a mean for each step; or one mean of clipped rows 0.1, of components at a pure epsilon 0.2; a
-private radius; the rank 0.1; variances 0.05 and their distances; scores to be shown 0.1; the
-components or the matrix what is left. Searches take what public numbers say they need, from 0.005
-to 0.1; the more rows, the less for all of them.
+private radius; the rank 0.1; variances 0.05 and their distances; the captured variance 0.02; scores
+to be shown 0.1; the components or the matrix what is left. Searches take what public numbers say
+they need, from 0.005 to 0.1; the more rows, the less for all of them.
 """
 
 import math
@@ -28,11 +28,18 @@ from eigenveil.mechanisms.located import LocatedCentre, enough_rows, mean_shares
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
 from eigenveil.mechanisms.pca.correlation import CorrelationPCA
-from eigenveil.mechanisms.pca.staged import RANK_SHARE, VARIANCE_SHARE, ComponentStages, Variances
+from eigenveil.mechanisms.pca.staged import (
+    RANK_SHARE,
+    VARIANCE_SHARE,
+    ComponentStages,
+    Further,
+    Variances,
+)
 from eigenveil.mechanisms.present import Present, missing_shares
 from eigenveil.mechanisms.ranged import PrivateRadiusClip, noise_rows
 from eigenveil.mechanisms.registry import CovarianceEntry, Entry, Terms
 from eigenveil.mechanisms.request import Centring, Request
+from eigenveil.mechanisms.scalars.captured import CAPTURED_SHARE, CapturedVariance, captured_pays
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale, scale_share
 from eigenveil.mechanisms.scalars.distances import PrivateDistances, distance_share, searchable
 from eigenveil.mechanisms.scalars.rank import PrivateRank
@@ -106,6 +113,30 @@ class Plan:
         return bool(self.request.variances) and self.normalise
 
     @property
+    def captured(self) -> bool:
+        """Whether the variance that components hold is bought.
+
+        Only of rows that can be read again, where a matrix is formed anyway, and where public
+        numbers promise that the answer says something.
+        """
+        request, entry = self.request, self.entry
+        matrix = entry.forms_matrix and not (self.lazy or entry.batches)
+        if not (request.captured and matrix and request.rereadable):
+            return False
+        if entry.assumption is not None:
+            return False  # its rows have no bound
+        if entry.standardises and self.centring == "paired":
+            return False  # standardised rows would have no centre
+        every = self.n_components == request.n_columns and request.variance_share is None
+        noise = _noise(self._budget, CAPTURED_SHARE)
+        return not every and captured_pays(noise, self.n_differences)
+
+    @property
+    def fewest(self) -> int:
+        """Components that are kept at least: a map of scores has two axes."""
+        return 2 if self.request.show_scores else 1
+
+    @property
     def rows_each(self) -> int:
         """Rows that make one record: two where it is their difference."""
         return 2 if self.centring == "paired" else 1
@@ -133,10 +164,21 @@ class Plan:
         return part(whole, 1 - further) if further else whole
 
     @property
+    def _budget(self) -> Allotment:
+        """The whole budget, were nothing spent before."""
+        found = whole_strength(self.request.budget, pure=self.pure)
+        return Pure(found) if self.pure else Gaussian(found)
+
+    @cached_property
+    def _bought_shares(self) -> dict[str, float]:
+        """Shares of the whole budget for what is bought about released components."""
+        shares = {"captured": CAPTURED_SHARE} if self.captured else {}
+        return shares | ({"scores": SCORE_SHARE} if self.request.show_scores else {})
+
+    @property
     def _further(self) -> dict[str, float]:
         """Shares of the whole budget for what follows the components of a released matrix."""
-        shown = self.entry.standardises and self.request.show_scores
-        return {"scores": SCORE_SHARE} if shown else {}
+        return self._bought_shares if self.entry.standardises else {}
 
     @property
     def start(self) -> Clip:
@@ -225,8 +267,8 @@ class Plan:
         if self.variances:
             search = distance_share(self.whole, self.n_differences)
             shares["variances"] = VARIANCE_SHARE + search
-        if self.components and self.request.show_scores:
-            shares["scores"] = SCORE_SHARE
+        if self.components:
+            shares |= self._bought_shares
         shares["components" if self.components else "matrix"] = 1 - sum(shares.values())
         return shares
 
@@ -300,9 +342,13 @@ class Plan:
         if not self.entry.standardises:
             return found
         whole: Allotment = Pure(parameter) if self.pure else Gaussian(parameter)
-        scores = self._scores(whole) if self.request.show_scores else None
         count = None if self.request.private_rank else self.n_components
-        return CorrelationPCA(inner=found, n_components=count, rows=self.n_rows or 0, scores=scores)
+        return CorrelationPCA(
+            inner=found,
+            n_components=count,
+            rows=self.n_rows or 0,
+            further=self._bought(whole, self._further),
+        )
 
     def _build(self, parameter: float) -> Procedure[CentredResult[Any]]:
         whole = self._of_stages(parameter)
@@ -381,21 +427,31 @@ class Plan:
                 distances=PrivateDistances(noise=search),
                 values=PrivateVariances(noise=_noise(whole, VARIANCE_SHARE)),
             )
-        scores = self._scores(whole) if self.request.show_scores else None
         return ComponentStages(
             inner=inner,
             normalise=self.normalise,
             rank=rank,
             variances=variances,
             lazy=self.lazy,
-            scores=scores,
+            further=self._bought(whole, self._stages),
         )
 
-    def _scores(self, whole: Allotment) -> ScoreHistogram:
-        shown = _noise(whole, SCORE_SHARE)
-        kinds = self.request.score_kinds
-        each = None if self.n_rows is None else self.n_rows // kinds
-        return ScoreHistogram(noise=shown, bins=score_bins(shown, each), kinds=kinds)
+    def _bought(self, whole: Allotment, shares: dict[str, float]) -> Further:
+        """Return what is bought about components at the shares of a budget."""
+        captured = scores = None
+        if "captured" in shares:
+            captured = CapturedVariance(noise=_noise(whole, shares["captured"]))
+        if "scores" in shares:
+            shown = _noise(whole, shares["scores"])
+            kinds = self.request.score_kinds
+            each = None if self.n_rows is None else self.n_rows // kinds
+            scores = ScoreHistogram(noise=shown, bins=score_bins(shown, each), kinds=kinds)
+        return Further(
+            captured=captured,
+            holding=self.request.variance_share,
+            fewest=self.fewest,
+            scores=scores,
+        )
 
     def _centred(self, whole: Allotment, inner: Procedure[Any]) -> Procedure[CentredResult[Any]]:
         if self.centring == "paired":

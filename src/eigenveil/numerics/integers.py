@@ -9,15 +9,27 @@ where entries are added up, as int64 would wrap around without a word.
 """
 
 from functools import reduce
+from operator import mul
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LARGEST", "ExactSum", "Integers", "add", "fitted", "in_all", "whole", "widened"]
+__all__ = [
+    "LARGEST",
+    "ExactSum",
+    "Integers",
+    "add",
+    "fitted",
+    "in_all",
+    "sum_of_products",
+    "whole",
+    "widened",
+]
 
 LARGEST = (1 << 63) - 1
 _LARGEST_HELD = int(np.iinfo(np.int64).max)
+_BLOCK, _DIGITS, _LONGER = 1 << 14, 21, 27  # 2^14 products of 21 and 27 bits stay below 2^63
 Integers: TypeAlias = NDArray[Any]
 """Integers of the type int64, or Python's own."""
 
@@ -55,6 +67,29 @@ def add(*arrays: Integers) -> Integers:
 def in_all(units: Integers) -> int:
     """Return the sum of all entries."""
     return sum(units.ravel().tolist())
+
+
+def sum_of_products(first: Integers, second: NDArray[np.int64]) -> int:
+    """Return the sum of products of entries; those of ``second`` are at most 2^53 in size.
+
+    In int64 by parts of few bits: no sum wraps around, and no BLAS has a part in it.
+    """
+    left, right, total = first.ravel(), second.ravel(), 0
+    for start in range(0, left.size, _BLOCK):
+        a, b = left[start : start + _BLOCK], right[start : start + _BLOCK]
+        if a.dtype == object:
+            total += sum(map(mul, a.tolist(), b.tolist()))
+            continue
+        for i, low in enumerate(_parts(a, _DIGITS, 3)):
+            for j, part in enumerate(_parts(b, _LONGER, 2)):
+                total += int(np.dot(low, part)) << (_DIGITS * i + _LONGER * j)
+    return total
+
+
+def _parts(units: NDArray[np.int64], bits: int, count: int) -> list[NDArray[np.int64]]:
+    """Return digits of ``bits`` bits, lowest first; the last one has the sign."""
+    digits = [(units >> bits * i) & ((1 << bits) - 1) for i in range(count - 1)]
+    return [*digits, units >> bits * (count - 1)]
 
 
 class ExactSum:

@@ -249,6 +249,7 @@ class Situation:
             same_units=self.same_units,
             centring="none" if self.assume_centered else self.centring,
             variances=self.variances,
+            captured=self.task == "pca" and not self.one_pass,
             show_scores=self.show_scores,
             on_missing="centre" if self.missing else "invalid",
         )

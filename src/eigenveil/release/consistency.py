@@ -146,6 +146,8 @@ def _of_shares(release: "Release") -> Iterator[str]:
     }
     if settings.get("centring") == "located":
         stages["centre"] = True  # also paid for where none was found and pairs were taken
+    if "captured" in settings:
+        stages["captured"] = True  # also paid for where noise hid it
     if any((stage in shares) != wanted for stage, wanted in stages.items()):
         yield "stages of the budget"
 

@@ -14,6 +14,7 @@ from eigenveil.release import Release
 from eigenveil.release.content import largest_arrays
 from eigenveil.release.export import FORMATS
 from eigenveil.release.verdict import Verdict
+from eigenveil.report.captured import captured_sentence
 from eigenveil.report.views import (
     coefficients,
     component_agreement,
@@ -74,6 +75,7 @@ def release(studio: Studio, asked: Asked) -> dict[str, Any]:
         "components": _components(found),
         "measure": _measure(found),
         "groups": component_groups(found.arrays) if found.kind == "pca" else [],
+        "captured": captured_sentence(found.settings, found.arrays).replace("+-", "±"),
         "loadings": _loadings(found),
         "map": _map(found),
         "correlations": _correlations(found),

@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 _FEW = 512  # columns
+_ROUNDING = 1e-12  # of a sum of shares
 _CHASED = 1.4  # how far above its largest singular value steps raise noise that they follow
 
 
@@ -70,6 +71,18 @@ class NoisyComponents:
     energy: float = math.nan
     floor: float = 0.0
     single: ComponentStatement | None = None
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """Share of the noisy variance along each component."""
+        positive = np.maximum(self.eigenvalues, 0.0)
+        return np.asarray(positive / (max(self.trace, float(positive.sum())) or 1.0))
+
+    def count_holding(self, share: float, fewest: int = 1) -> int:
+        """Return how few components, ``fewest`` or more, hold a share of the noisy variance."""
+        together = np.cumsum(self.shares)
+        enough = int(np.searchsorted(together, share * (1 - _ROUNDING))) + 1
+        return min(len(together), max(fewest, enough))
 
 
 def leading(noisy: NoisyMatrix, k: int) -> NoisyComponents:

@@ -28,11 +28,11 @@ from eigenveil.mechanisms.covariance.elliptical import ENTRY as ELLIPTICAL
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.covariance.wishart import ENTRY as WISHART
 from eigenveil.mechanisms.pca.components import NoisyComponents, leading
-from eigenveil.mechanisms.pca.staged import StagedComponents
+from eigenveil.mechanisms.pca.staged import NOTHING_FURTHER, Further, StagedComponents
 from eigenveil.mechanisms.registry import ComponentEntry, Terms
 from eigenveil.mechanisms.request import MAX_PRIVATE_RANK
 from eigenveil.mechanisms.scalars.rank import leading_rank
-from eigenveil.mechanisms.scalars.score_histogram import ScoreHistogram
+from eigenveil.numerics.component_law import ComponentStatement, correlation_statement
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.guarantee import Numerics
@@ -40,6 +40,7 @@ from eigenveil.wording import option
 
 __all__ = ["ENTRY", "MAX_COLUMNS", "Correlation", "CorrelationPCA"]
 
+_HIDDEN_LOADINGS = 0.1  # squared, beyond which nothing is stated of a component
 _RAISED = 1 + 1e-9  # from here on a variance to divide by is larger than the released one
 _HIDDEN_VARIANCE = 5.0  # deviations of the noise
 MAX_COLUMNS = 1000  # from here on a matrix costs more than it is worth
@@ -57,8 +58,8 @@ class CorrelationPCA:
         None for as many as stand out from the noise.
     rows : int
         Number of rows, where ``n_components`` is None.
-    scores : ScoreHistogram or None
-        Counts of standardised rows on the plane of the first two components.
+    further : Further
+        What is bought about the components, of standardised rows.
 
     """
 
@@ -66,11 +67,11 @@ class CorrelationPCA:
     inner: Procedure[CentredResult[NoisyMatrix]]
     n_components: int | None
     rows: int = 0
-    scores: ScoreHistogram | None = None
+    further: Further = NOTHING_FURTHER
 
     def cost(self) -> Cost:
         """Return the cost of all steps, composed; the components themselves cost nothing."""
-        return compose(*(step.cost() for step in (self.inner, self.scores) if step is not None))
+        return compose(self.inner.cost(), self.further.cost())
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[StagedComponents]:
         """Release the covariance; centre and components are those of standardised columns."""
@@ -89,15 +90,19 @@ class CorrelationPCA:
             )
         deviations = np.sqrt(np.where(variances > 0, variances, np.inf))
         released = self._components(standardised(noisy, deviations))
-        shown = None
-        if self.scores is not None and len(released.components) > 1:
+        released = replace(released, single=_stated(noisy, deviations, released.components))
+        captured = shown = None
+        if not found.differences:
             rows, clip = standardised_rows(source, start, found, deviations)
-            shown = self.scores.run(rows, clip, gate, released)
+            captured, shown = self.further.run(rows, clip, gate, released)
+            if captured is not None:
+                captured = captured._replace(row_norm=clip.row_norm)
         staged = StagedComponents(
             released,
             None,
             noisy.row_norm,
-            scores=shown,
+            captured,
+            shown,
             deviations=deviations,
             hidden=(variances > 0) & (variances > noisy.matrix.diagonal() * _RAISED),
         )
@@ -121,6 +126,28 @@ class CorrelationPCA:
                 ", or give more rows or a larger budget",
             )
         return leading(noisy, rank)
+
+
+def _stated(
+    noisy: NoisyMatrix, deviations: NDArray[np.float64], components: NDArray[np.float64]
+) -> ComponentStatement:
+    """Return what holds of single components, about the same matrix without noise.
+
+    It is divided by the same deviations. Nothing is stated of a component that lies in columns of
+    which noise hides the variance.
+    """
+    assert noisy.law is not None  # there is noise
+    moment = noisy.matrix if noisy.unbiased is None else noisy.unbiased
+    # Gaussian noise whose spectrum ends where that of other noise does turns as much as that.
+    noise: Any = noisy.law.edge / math.sqrt(2 * noisy.law.d)
+    kept = np.flatnonzero(np.isfinite(deviations))
+    among = np.ix_(kept, kept)
+    if noisy.entry_noise is not None:
+        noise = noisy.entry_noise[among] * noise / noisy.law.deviation
+    stated = correlation_statement(moment[among], noise, deviations[kept] ** 2, components)
+    hidden = moment.diagonal()[kept] <= CLEAR_VARIANCE * noisy.noise_scale
+    unsure = np.sum(components[:, hidden] ** 2, axis=1) > _HIDDEN_LOADINGS
+    return stated.reduced(np.where(unsure, np.nan, 1.0))
 
 
 def standardised_rows(

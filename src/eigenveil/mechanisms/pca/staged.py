@@ -6,7 +6,9 @@ r"""Components with a private number of them, or with variances, in stages about
    distances from the centre, and the variance inside the components of rows clipped where noise
    and loss are least. One number has less noise than one for each component; their shares of it
    are those of the second stage.
-4. Counts of rows on the plane of the first two components, to be shown (`score-histogram`).
+4. The variance of rows as they were clipped that the components hold, beside the rest and what the
+   best as many hold (`captured`).
+5. Counts of rows on the plane of the first two components, to be shown (`score-histogram`).
 
 Stages that were not asked for cost nothing. Proof: docs/proofs/staged.md.
 """
@@ -26,6 +28,7 @@ from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.mechanisms.pca.spherical import directions
+from eigenveil.mechanisms.scalars.captured import Captured, CapturedVariance
 from eigenveil.mechanisms.scalars.distances import PrivateDistances
 from eigenveil.mechanisms.scalars.rank import PrivateRank
 from eigenveil.mechanisms.scalars.score_histogram import ScoreHistogram, ScoreMap
@@ -34,7 +37,15 @@ from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
 from eigenveil.wording import option
 
-__all__ = ["RANK_SHARE", "VARIANCE_SHARE", "ComponentStages", "StagedComponents", "Variances"]
+__all__ = [
+    "NOTHING_FURTHER",
+    "RANK_SHARE",
+    "VARIANCE_SHARE",
+    "ComponentStages",
+    "Further",
+    "StagedComponents",
+    "Variances",
+]
 
 RANK_SHARE = 0.1  # of mu^2, or of a pure epsilon
 VARIANCE_SHARE = 0.05
@@ -78,6 +89,7 @@ class StagedComponents:
     components: NoisyComponents
     variance: float | None  # inside all components, in squared units; a sum if n is private
     row_norm: float | None  # where rows were clipped for it
+    captured: Captured | None = None  # None where it was not bought, or noise hides it
     scores: ScoreMap | None = None  # where rows lie on a plane, to be shown
     deviations: NDArray[np.float64] | None = None  # what scaled columns were divided by once more
     hidden: NDArray[np.bool_] | None = None  # columns of which noise hides the variance
@@ -105,11 +117,46 @@ class StagedComponents:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Further:
+    """What is bought about components once they are released. Fields are public, never data.
+
+    With ``holding`` the shares are those of as many components as hold this share of the noisy
+    variance, ``fewest`` or more.
+    """
+
+    captured: CapturedVariance | None = None
+    holding: float | None = None
+    fewest: int = 1
+    scores: ScoreHistogram | None = None
+
+    def cost(self) -> Cost:
+        """Return the cost of what is bought, composed."""
+        return compose(*(one.cost() for one in (self.captured, self.scores) if one is not None))
+
+    def run(
+        self, source: RowSource, clip: Clip, gate: Gate, released: NoisyComponents
+    ) -> tuple[Captured | None, ScoreMap | None]:
+        """Return the shares of variance, and the map, of rows bounded by ``clip``."""
+        captured = shown = None
+        if self.captured is not None:
+            kept = len(released.components)
+            if self.holding is not None:
+                kept = released.count_holding(self.holding, self.fewest)
+            captured = self.captured.run(source, clip, gate, released.components[:kept])
+        if self.scores is not None and len(released.components) > 1:  # columns may be left out
+            shown = self.scores.run(source, clip, gate, released)
+        return captured, shown
+
+
+NOTHING_FURTHER = Further()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentStages:
     """A rank, components of that rank, variances along them. Fields are public, never data.
 
     ``inner`` has a field ``n_components``, on which its cost does not depend if there is a rank.
-    With ``normalise`` the first two stages see directions of rows only.
+    With ``normalise`` all but the variances see directions of rows only.
     """
 
     name: ClassVar[str] = "staged"
@@ -118,11 +165,11 @@ class ComponentStages:
     rank: PrivateRank | None = None
     variances: Variances | None = None
     lazy: bool = False
-    scores: ScoreHistogram | None = None
+    further: Further = NOTHING_FURTHER
 
     def cost(self) -> Cost:
         """Return the cost of all stages, composed."""
-        stages = (self.rank, self.inner, self.variances, self.scores)
+        stages = (self.rank, self.inner, self.variances, self.further)
         return compose(*(stage.cost() for stage in stages if stage is not None))
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> StagedComponents:
@@ -137,10 +184,8 @@ class ComponentStages:
         variance = reach = None
         if self.variances is not None:
             variance, reach = self.variances.run(source, clip, gate, released.components, self.lazy)
-        shown = None
-        if self.scores is not None and len(released.components) > 1:  # columns may be left out
-            shown = self.scores.run(source, bounded, gate, released)
-        return StagedComponents(released, variance, reach, shown)
+        captured, shown = self.further.run(source, bounded, gate, released)
+        return StagedComponents(released, variance, reach, captured, shown)
 
     def _found(self, source: RowSource, clip: Clip, gate: Gate, rank: PrivateRank) -> int:
         """Return the private rank, of the columns that are left."""

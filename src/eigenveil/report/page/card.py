@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from eigenveil.report.page.contents import heaviest
+from eigenveil.report.captured import captured_brief
+from eigenveil.report.page.contents import captured_paragraph, heaviest
 from eigenveil.report.page.tables import Arrays, table
 from eigenveil.report.views import component_agreement, component_groups, means_alone
 from eigenveil.text import percent, plural, printable
@@ -20,7 +21,8 @@ def one_line(kind: str, mechanism: str, settings: Mapping[str, Any], arrays: Arr
     columns = f"{width:,} {plural('column', width)}"
     if kind == "pca":
         count = len(arrays["components"])
-        what = f"{count} principal {plural('component', count)} of {columns}"
+        held = captured_brief(settings)
+        what = f"{count} principal {plural('component', count)} of {columns}{held and f', {held}'}"
     elif kind == "regression" and means_alone(settings):
         count = len(arrays["coef"])
         what = f"mean or median of {count} {plural('target', count)} alone"
@@ -64,4 +66,5 @@ def _components(settings: Mapping[str, Any], arrays: Arrays) -> str:
         f"<th>{title}</th>" for title in ("component", "share", name, "largest loadings")
     )
     told = "".join(f"<p>{escape(one)}</p>" for one in component_groups(arrays))
+    told = f"{captured_paragraph(settings, arrays)}{told}"
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>{told}"

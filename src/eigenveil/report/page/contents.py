@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from eigenveil.report.captured import captured_sentence
 from eigenveil.report.page.drawings import draw_correlations, draw_loadings, signed
 from eigenveil.report.page.images import draw_images
 from eigenveil.report.page.regression import regression_section
@@ -13,7 +14,7 @@ from eigenveil.report.page.tables import RIGHT, Arrays
 from eigenveil.report.views import Loadings, Spectrum, correlations, loadings
 from eigenveil.text import percent
 
-__all__ = ["contents", "heaviest"]
+__all__ = ["captured_paragraph", "contents", "heaviest"]
 
 _MOST_COMPONENTS = 6  # whose loadings are drawn
 _MOST_ROWS, _MOST_NAMED = 20, 4  # components in a table, columns named of each
@@ -58,7 +59,14 @@ def _shares(settings: Mapping[str, Any], arrays: Arrays) -> str:
         '<table class="shares"><thead><tr><th scope="col">no.</th><th scope="col">largest loadings'
         f'</th><th scope="col"{RIGHT}>share of variance</th><th scope="col"{RIGHT}>together</th>'
         f"</tr></thead><tbody>{''.join(rows)}</tbody></table>{rest}"
+        f"{captured_paragraph(settings, arrays)}"
     )
+
+
+def captured_paragraph(settings: Mapping[str, Any], arrays: Arrays) -> str:
+    """Return what the components hold of the variance; nothing where it was not released."""
+    told = captured_sentence(settings, arrays)
+    return f"<p>{escape(told.replace('+-', '±'))}</p>" if told else ""
 
 
 def heaviest(settings: Mapping[str, Any], arrays: Arrays, component: int) -> str:

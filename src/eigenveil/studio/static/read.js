@@ -90,7 +90,7 @@ function page(found, key) {
       h("div", {}, h("h1", {}, title[0].toUpperCase() + title.slice(1)), h("p", { class: "soft" }, under), found.left_out ? h("p", {}, h("b", {}, `Left out: ${found.left_out}`)) : null, h("div", { class: "row" }, found.checks.map((check) => badge(check.good, check.title, check.more)))),
       h("div", { class: "row" }, others.length ? compare : null, link("CSV", "release/export", { format: "csv" }), found.kind === "pca" ? link("ONNX", "release/export", { format: "onnx" }) : null, link("Zip", "release/export", { format: "zip" }), link("Page to print and sign", "release/report"))),
     h("div", { class: "cols read" },
-      h("div", { class: "stack" }, tiles(found), scree(found), trust(found), coefficients(found), correlations(found), h("div", { class: "cols half" }, signing(found, key), h("section", { class: "card" }, h("h2", {}, term("Fingerprint", "fingerprint")), h("p", { class: "small soft" }, "Compare it with the one noted on the day of the release."), h("p", { class: "print" }, found.fingerprint.match(/.{4}/g).join(" "))))),
+      h("div", { class: "stack" }, tiles(found), scree(found), captured(found), trust(found), coefficients(found), correlations(found), h("div", { class: "cols half" }, signing(found, key), h("section", { class: "card" }, h("h2", {}, term("Fingerprint", "fingerprint")), h("p", { class: "small soft" }, "Compare it with the one noted on the day of the release."), h("p", { class: "print" }, found.fingerprint.match(/.{4}/g).join(" "))))),
       h("div", { class: "stack" }, statement(found.promise), owners(found))),
     h("div", { class: "stack", id: "below" }, loadings(found), scores(found), h("div", { id: "compared" })));
 }
@@ -141,6 +141,11 @@ function scree(found) {
 
 function numbers(titles, rows) {
   return h("details", {}, h("summary", {}, "Show the numbers"), h("table", { class: "data" }, h("thead", {}, h("tr", {}, titles.map((title) => h("th", { scope: "col" }, title)))), h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell) => h("td", { class: "num" }, cell)))))));
+}
+
+function captured(found) {
+  if (!found.captured) return null;
+  return h("section", { class: "card" }, h("h2", {}, "What they hold"), h("p", {}, found.captured), h("p", { class: "small soft" }, "After ± stands the standard error by noise."));
 }
 
 function trust(found) {
