@@ -325,7 +325,9 @@ class PrivatePCA(GaussianDensity):
             self.hidden_ = settings["hidden_columns"] = staged.hidden_columns(clipped)
         self.captured_ = staged.captured
         if staged.captured is not None:
-            settings["captured"] = staged.captured.as_dict()
+            settings["captured"] = staged.captured._asdict()
+            if staged.standardised_norm is not None:
+                settings["captured"]["row_norm"] = staged.standardised_norm
         shown = staged.scores
         if shown is not None:
             self.score_counts_, self.score_reach_ = shown.counts, shown.reach

@@ -19,6 +19,8 @@ from eigenveil.mechanisms.request import Centring, Request
 from eigenveil.mechanisms.scalars.column_scale import enough_for_scales
 from eigenveil.mechanisms.stages import Plan, free_centring
 from eigenveil.privacy.accounting import epsilon_of
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.calibrate import whole_strength
 from eigenveil.privacy.cost import Gaussian
 from eigenveil.text import rounded_up
 from eigenveil.wording import (
@@ -225,7 +227,7 @@ def _check_searches(found: Plan) -> None:
         if not found.searchable():
             raise _too_few_rows()
         if found.entry.standardises:
-            _check_standardised(found)
+            _check_standardised(request)
         return
     mixed = request.private_scale or (request.unstated and request.n_columns > 1)
     if mixed and not request.adjacency.count_is_public:
@@ -265,28 +267,25 @@ def _check_searches(found: Plan) -> None:
         )
 
 
-def _check_standardised(found: Plan) -> None:
+def _check_standardised(request: Request) -> None:
     """Refuse components of standardised columns that noise would drown, and name what would do."""
-    request, whole = found.request, found.whole
-    assert isinstance(whole, Gaussian)  # the front is for no pure budget
-    assert request.n_rows is not None
+    assert request.n_rows is not None  # the front is for a public number
+    mu = whole_strength(request.budget, pure=False)
     # What q, the noise of a variance in its own units, times the number of rows and mu is.
     least = math.sqrt(2) * request.n_columns / _MAX_VARIANCE_NOISE
-    if request.n_rows * whole.mu >= least:
+    if request.n_rows * mu >= least:
         return
-    rows = math.ceil(least / whole.mu)
     raise TooFewRowsError(
         f"too few rows for components of {request.n_columns} standardised columns at this budget: "
-        f"about {rows:,} {request.unit.name}s would do, or {_larger(found, least)} for these; or "
-        "state ",
+        f"about {math.ceil(least / mu):,} {request.unit.name}s would do, or "
+        f"{_budget_of(least / request.n_rows, request.budget)} for these; or state ",
         SAME_UNIT,
         ", or analyse fewer columns",
     )
 
 
-def _larger(found: Plan, least: float) -> str:
-    """Return in words the smallest budget at which rows times mu reach a number."""
-    budget, mu = found.request.budget, least / (found.n_rows or 1)
+def _budget_of(mu: float, budget: Budget) -> str:
+    """Return in words the smallest budget of a kind that buys a mu."""
     if budget.delta is None:
         return f"rho = {rounded_up(mu**2 / 2)}"
     return f"epsilon = {rounded_up(epsilon_of(Gaussian(mu), budget.delta))}"

@@ -91,12 +91,11 @@ class CorrelationPCA:
         deviations = np.sqrt(np.where(variances > 0, variances, np.inf))
         released = self._components(standardised(noisy, deviations))
         released = replace(released, single=_stated(noisy, deviations, released.components))
-        captured = shown = None
+        captured = shown = norm = None
         if not found.differences:
             rows, clip = standardised_rows(source, start, found, deviations)
             captured, shown = self.further.run(rows, clip, gate, released)
-            if captured is not None:
-                captured = captured._replace(row_norm=clip.row_norm)
+            norm = clip.row_norm
         staged = StagedComponents(
             released,
             None,
@@ -104,6 +103,7 @@ class CorrelationPCA:
             captured,
             shown,
             deviations=deviations,
+            standardised_norm=norm,
             hidden=(variances > 0) & (variances > noisy.matrix.diagonal() * _RAISED),
         )
         whole: CentredResult[Any] = found

@@ -92,6 +92,7 @@ class StagedComponents:
     captured: Captured | None = None  # None where it was not bought, or noise hides it
     scores: ScoreMap | None = None  # where rows lie on a plane, to be shown
     deviations: NDArray[np.float64] | None = None  # what scaled columns were divided by once more
+    standardised_norm: float | None = None  # where rows divided by them were clipped
     hidden: NDArray[np.bool_] | None = None  # columns of which noise hides the variance
 
     def standardised(

@@ -48,8 +48,6 @@ class Captured(NamedTuple):
         Share of the variance inside the best as many directions.
     of_best_noise : float
         Its standard error by noise.
-    row_norm : float, optional
-        Where standardised rows were clipped for it; other rows are clipped as for the components.
 
     """
 
@@ -57,11 +55,6 @@ class Captured(NamedTuple):
     share_noise: float
     of_best: float
     of_best_noise: float
-    row_norm: float | None = None
-
-    def as_dict(self) -> dict[str, float]:
-        """Return the numbers that there are, by name."""
-        return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
