@@ -464,12 +464,22 @@ WRAPPERS = [
     fault(
         "front: a limit as far as the farthest row",
         "mechanisms/front.py",
-        "limit = max(_LEAST_LIMIT, _LIMIT_NOISE / self._q)",
+        "limit = max(aim.limit, aim.limit_noise / self._q)",
         "far = [float(abs(rows - table.centre).max()) for rows in table.source.chunks()]\n"
-        "        limit = max(_LEAST_LIMIT, min(max(far), 1e9))",
+        "        limit = max(aim.limit, min(max(far), 1e9))",
         REPLAY,
         "-k",
         "draws and front",
+    ),
+    fault(
+        "correlation: a rescaling by the raw diagonal",
+        "mechanisms/pca/correlation.py",
+        "variances = _softened(noisy) if noisy.variances is None else noisy.variances",
+        "raw = np.vstack(list(source.chunks())).var(axis=0)\n"
+        "        variances = raw / (1.0 if found.scale is None else found.scale) ** 2",
+        REPLAY,
+        "-k",
+        "draws and correlation",
     ),
     fault(
         "ranged: as far as the farthest row",
@@ -549,8 +559,8 @@ WRAPPERS = [
     fault(
         "staged: variances that are not paid for",
         "mechanisms/pca/staged.py",
-        "stages = (self.rank, self.inner, self.variances, self.captured, self.scores)",
-        "stages = (self.rank, self.inner, self.captured, self.scores)",
+        "stages = (self.rank, self.inner, self.variances, self.further)",
+        "stages = (self.rank, self.inner, self.further)",
         CONFORMANCE,
         "-k",
         "cost and staged",
@@ -558,7 +568,7 @@ WRAPPERS = [
     fault(
         "staged: a captured variance that is not paid for",
         "mechanisms/pca/staged.py",
-        "stages = (self.rank, self.inner, self.variances, self.captured, self.scores)",
+        "stages = (self.rank, self.inner, self.variances, self.further)",
         "stages = (self.rank, self.inner, self.variances, self.scores)",
         CONFORMANCE,
         "-k",
