@@ -260,6 +260,7 @@ class PrivatePCA(GaussianDensity):
         self.plan_, self.mechanism_, self.choice_ = plan, plan.entry.name, request.reason
         self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee
         rows = fitted.n_rows or released.noisy_count
+        self.unit_distance_ = released.unit_distance
         self.singular_values_ = singular_values(self.explained_variance_, rows)
         self.shares_ = fitted.shares
         settings = public_settings(

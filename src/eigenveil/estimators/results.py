@@ -27,6 +27,7 @@ __all__ = [
 
 _ROUNDING = 1e-12  # of a sum of shares
 _SIZES = 0.5  # of the logarithm of a ratio: how well sizes tell directions apart
+_FEW_COLUMNS = 25  # below which the squared length of an error varies by more than a quarter
 _RARELY = 0.99  # quantile of noise that a floor stands for
 
 
@@ -159,7 +160,7 @@ def component_result(
         eigenvalues=positive * unit,
         reliability=reliability,
         distinguishable=distinguishable_components(
-            positive * unit, reliability, (matrix_floor, noise_floor), centre_error
+            positive * unit, reliability, (matrix_floor, noise_floor), centre_error, len(kept)
         ),
         mean=mean,
         scale=scale,
@@ -223,17 +224,22 @@ def distinguishable_components(
     reliability: NDArray[np.float64],
     floors: tuple[float, float],
     error: float,
+    columns: int,
 ) -> NDArray[np.bool_]:
-    """Return which components stand out from the noise of the matrix, but for one.
+    """Return which components stand out from the noise of the matrix and the error of the centre.
 
     ``floors``: of the matrix, and of matrix and centre. The error of the centre shows as one
-    component between the two: most likely the one of its own size.
+    component between the two: most likely the one of its own size. Over few columns its size
+    varies too much to say which.
     """
     matrix, whole = floors
     clear = np.asarray((values > matrix) & (reliability > 0))
     suspects = np.flatnonzero(clear & (values <= whole))
     if whole > matrix and suspects.size:
-        clear[suspects[np.argmin(np.abs(values[suspects] - error))]] = False
+        if columns < _FEW_COLUMNS:
+            clear[suspects] = False
+        else:
+            clear[suspects[np.argmin(np.abs(values[suspects] - error))]] = False
     return clear
 
 
