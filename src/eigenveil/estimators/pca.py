@@ -252,6 +252,7 @@ class PrivatePCA(GaussianDensity):
             shares=plan.normalise,
             per_row=fitted.per_row * fitted.pair_factor**2,
             variance=variance,
+            laplace=plan.pure,
         )
         if request.variance_share is not None:
             # A map of scores has two axes.

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.pca.components import NoisyComponents
+from eigenveil.numerics.noise import error_freedom, largest_square
 from eigenveil.privacy.contribution import Contribution
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Balance
@@ -27,8 +27,7 @@ __all__ = [
 
 _ROUNDING = 1e-12  # of a sum of shares
 _SIZES = 0.5  # of the logarithm of a ratio: how well sizes tell directions apart
-_FEW_COLUMNS = 25  # below which the squared length of an error varies by more than a quarter
-_RARELY = 0.99  # quantile of noise that a floor stands for
+_MIN_FREEDOM = 25  # below it the squared length of an error varies by more than a quarter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -119,6 +118,7 @@ def component_result(
     shares: bool,
     per_row: float = 1.0,
     variance: float | None = None,
+    laplace: bool = False,
 ) -> ComponentResult:
     """Return what follows from noisy components about a released centre.
 
@@ -136,6 +136,8 @@ def component_result(
         Turns a released sum into a mean.
     variance : float, optional
         That inside all components, in the units of the data, where it was bought.
+    laplace : bool
+        Whether the centre's error is Laplace noise, of which long errors are more frequent.
 
     """
     positive = np.maximum(noisy.eigenvalues, 0.0)
@@ -144,10 +146,11 @@ def component_result(
     explained = positive * unit
     if variance is not None:
         explained = positive / (float(positive.sum()) or 1.0) * variance
-    matrix_floor, noise_floor = _floors(noisy, unit, centre_error)
+    kept = np.flatnonzero(np.isfinite(scale))
+    freedom = error_freedom(len(kept), laplace=laplace)
+    matrix_floor, noise_floor = _floors(noisy, unit, centre_error, freedom)
     if shares:  # which end at 1
         noise_floor = max(matrix_floor, min(1.0, noise_floor))
-    kept = np.flatnonzero(np.isfinite(scale))
     components = np.zeros((len(noisy.components), scale.size))
     mean = np.full(scale.size, np.nan if np.isnan(centre).any() else 0.0)
     components[:, kept] = noisy.components
@@ -160,7 +163,7 @@ def component_result(
         eigenvalues=positive * unit,
         reliability=reliability,
         distinguishable=distinguishable_components(
-            positive * unit, reliability, (matrix_floor, noise_floor), centre_error, len(kept)
+            positive * unit, reliability, (matrix_floor, noise_floor), centre_error, freedom
         ),
         mean=mean,
         scale=scale,
@@ -199,24 +202,26 @@ def _not_the_centre(values: NDArray[np.float64], error: float) -> NDArray[np.flo
     return np.asarray(1 - weights / max(1.0, float(weights.sum())))
 
 
-def _floors(noisy: NoisyComponents, unit: float, centre_error: float) -> tuple[float, float]:
+def _floors(
+    noisy: NoisyComponents, unit: float, centre_error: float, freedom: float
+) -> tuple[float, float]:
     """Return what noise of the matrix alone, and of matrix and centre, rarely exceeds."""
     if noisy.law is not None:
         law = noisy.law.scaled(unit)
-        return law.floor(), law.floor(centre_error)
+        return law.floor(), law.floor(centre_error, freedom)
     matrix = noisy.floor * unit
     if not noisy.floor:
         return matrix, 0.0
-    return matrix, floor_without_law(matrix, centre_error, noisy.components.shape[1])
+    return matrix, floor_without_law(matrix, centre_error, freedom)
 
 
-def floor_without_law(floor: float, error: float, d: int) -> float:
+def floor_without_law(floor: float, error: float, freedom: float) -> float:
     """Return the eigenvalue that noise and the error of a centre rarely exceed.
 
     For noise whose law is not known. ``error`` is the expected squared length of the centre's
-    error, which adds a direction of its own.
+    error, which adds a direction of its own; ``freedom`` are its degrees of freedom.
     """
-    return floor + error * float(chi2.ppf(_RARELY, d)) / d
+    return floor + error * largest_square(freedom)
 
 
 def distinguishable_components(
@@ -224,19 +229,19 @@ def distinguishable_components(
     reliability: NDArray[np.float64],
     floors: tuple[float, float],
     error: float,
-    columns: int,
+    freedom: float,
 ) -> NDArray[np.bool_]:
     """Return which components stand out from the noise of the matrix and the error of the centre.
 
     ``floors``: of the matrix, and of matrix and centre. The error of the centre shows as one
-    component between the two: most likely the one of its own size. Over few columns its size
-    varies too much to say which.
+    component between the two: most likely the one of its own size. With few degrees of freedom its
+    size varies too much to say which.
     """
     matrix, whole = floors
     clear = np.asarray((values > matrix) & (reliability > 0))
     suspects = np.flatnonzero(clear & (values <= whole))
     if whole > matrix and suspects.size:
-        if columns < _FEW_COLUMNS:
+        if freedom < _MIN_FREEDOM:
             clear[suspects] = False
         else:
             clear[suspects[np.argmin(np.abs(values[suspects] - error))]] = False

@@ -228,12 +228,11 @@ class NoisyDistances:
         The factor that turns the squared error of a centre into its share of the trace of rows
         divided by max(r, a). Rows in brackets that do not stand out count as if at the centre.
         """
-        relative = np.minimum(1.0, (nearest / self._inside(0.5)) ** 2)  # min(1, a^2/r^2)
-        unseen = max(0.0, self.rows - float(self.counts.sum()))
         kept = np.flatnonzero(self.counts)
-        lengths = np.minimum(1.0, (self._inside(0.5)[kept] / nearest) ** 2)
-        above = float(self.counts @ relative) + unseen
-        return above / nearest**2 / float(self.counts[kept] @ lengths)
+        counts, squares = self.counts[kept], (self._inside(0.5)[kept] / nearest) ** 2
+        unseen = max(0.0, self.rows - float(counts.sum()))
+        inverse = float(counts @ np.minimum(1.0, 1 / squares)) + unseen
+        return inverse / nearest**2 / float(counts @ np.minimum(1.0, squares))
 
     def beyond(self, radius: float) -> float:
         """Return the number of rows farther away than ``radius``, as far as brackets tell."""
