@@ -131,6 +131,9 @@ class PrivatePCA(GaussianDensity):
         The mechanism, and why ``"auto"`` chose it.
     row_norm_ : float
         Where rows were clipped, if that was chosen privately.
+    unit_distance_ : float
+        Where rows are scaled to unit length about a private centre: rows nearer to it than this
+        distance, of scaled columns, were divided by it instead.
     n_components_, n_samples_ : int
         ``n_samples_`` is None where the number of rows is private; with groups, that of groups.
     noise_scale_ : float
@@ -261,7 +264,6 @@ class PrivatePCA(GaussianDensity):
         self.plan_, self.mechanism_, self.choice_ = plan, plan.entry.name, request.reason
         self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee
         rows = fitted.n_rows or released.noisy_count
-        self.unit_distance_ = released.unit_distance
         self.singular_values_ = singular_values(self.explained_variance_, rows)
         self.shares_ = fitted.shares
         settings = public_settings(
@@ -286,6 +288,8 @@ class PrivatePCA(GaussianDensity):
         self.mean_noise_ = noise_of_means(fitted.centre_noises if bought else np.nan, self.scale_)
         if plan.tightens and staged.row_norm is not None:
             self.row_norm_ = settings["chosen_row_norm"] = float(staged.row_norm)
+        if released.unit_distance:
+            self.unit_distance_ = settings["unit_distance"] = released.unit_distance
         shown, arrays = staged.scores, {}
         if shown is not None:
             self.score_counts_, self.score_reach_ = shown.counts, shown.reach

@@ -31,6 +31,7 @@ from eigenveil.privacy.clauses import (
     drawn_clause,
     entries_clause,
     further_clipping_clause,
+    unit_length_clause,
 )
 
 if TYPE_CHECKING:
@@ -213,7 +214,9 @@ def _of_clipping(release: "Release") -> Iterator[str]:
         yield "the share of changed rows"
     if norm is not None and not {clipping_clause(norm, o) for o in origins} & set(words):
         yield "row_norm"
-    if norm is None and not any(UNIT_LENGTH_CLAUSE in w or w == MODEL_CLAUSE for w in words):
+    distance = settings.get("unit_distance")
+    length = UNIT_LENGTH_CLAUSE if distance is None else unit_length_clause(distance)
+    if norm is None and not any(length in w or w == MODEL_CLAUSE for w in words):
         yield "row_norm"
 
 
