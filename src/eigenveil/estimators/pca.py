@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from eigenveil.estimators.component_warnings import warn_of_components
 from eigenveil.estimators.fitting import (
     fit_release,
     fitting,
@@ -225,6 +226,7 @@ class PrivatePCA(GaussianDensity):
         warn_of_columns(self)
         corrects = fitted.plan.corrects_missing
         warn_of_empty_cells(self, fitted.result.pairs_present, corrects=corrects)
+        warn_of_components(self)
         return self
 
     def promise(self, X: Any) -> Guarantee:
