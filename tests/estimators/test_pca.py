@@ -118,7 +118,9 @@ def test_every_mechanism_without_bounds(mechanism, budget, centring, adjacency, 
     assert fitted.privacy_.kind is Kind.WORST_CASE
     scaled = "every row scaled to unit length"
     if centring is None:
-        scaled = f"rows farther than {fitted.unit_distance_:.6g} from the centre scaled to unit length"
+        scaled = (
+            f"rows farther than {fitted.unit_distance_:.6g} from the centre scaled to unit length"
+        )
     assert f"none needed: {scaled}" in fitted.privacy_.sentence()
     assert math.isclose(sum(fitted.shares_.values()), 1)
     loaded = Release.load(fitted.release_.save(tmp_path / "release"))

@@ -66,8 +66,7 @@ def sweep_components(name: str, rows: np.ndarray, *, seeds: int) -> tuple[Failin
                 continue
             for epsilon in EPSILONS:
                 shares = [
-                    _fit_components(rows, k, epsilon, seed, options)
-                    for seed in range(1, seeds + 1)
+                    _fit_components(rows, k, epsilon, seed, options) for seed in range(1, seeds + 1)
                 ]
                 cell = Cell(name, epsilon, f"{fit}, {k or 'all'} components")
                 count += _add(failing, cell, shares)

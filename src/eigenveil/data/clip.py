@@ -137,7 +137,7 @@ class Clip:
 
     @property
     def reach(self) -> float:
-        """Distance from the centre that longer rows are pulled in to; it ends up as ``row_norm``."""
+        """Distance from the centre that longer rows are pulled in to: it becomes ``row_norm``."""
         return self.unit_distance if self.normalise and self.unit_distance else self.row_norm
 
     def width(self, n_columns: int) -> int:

@@ -6,7 +6,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from eigenveil.estimators.component_warnings import warn_of_components
 from eigenveil.estimators.fitting import (
     fit_release,
     fitting,
@@ -19,6 +18,7 @@ from eigenveil.estimators.results import (
     noise_of_means,
     public_settings,
     singular_values,
+    warn_of_components,
 )
 from eigenveil.estimators.scores import GaussianDensity
 from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, RowNorm
@@ -112,7 +112,8 @@ class PrivatePCA(GaussianDensity):
         the variance, the covariance has other components; ``row_norm="private"`` asks for those.
     distinguishable_ : array of shape (n_components,)
         Whether each component stands out from the noise of the matrix. The error of the centre may
-        add one component; where it could, the likeliest one is marked as that error.
+        add one component; where it could, the likeliest one is marked as that error, or each one
+        that may be, where columns are too few to tell.
     explained_variance_, explained_variance_ratio_, singular_values_ : arrays
         Noisy eigenvalues (never below zero), their share of the noisy trace, and the square
         root of eigenvalue times number of rows (NaN where that is private and not needed). By

@@ -191,7 +191,7 @@ class NoisyDistances:
 
     def lower_quantile(self, level: float) -> float:
         """Lower end of the bracket of `quantile`."""
-        return self.quantile(level) * 2.0 ** (-1 / self.per_octave)
+        return float(self.quantile(level) * 2.0 ** (-1 / self.per_octave))
 
     def clipping(self, price: float, power: int) -> float:
         """Return the length R to clip at that has the least of noise and loss together.
