@@ -100,7 +100,7 @@ def measured(situation, mechanism, repeats):
         pytest.param(
             components(n=20_000, row_norm=1.0, spread=0.8), "oja", marks=pytest.mark.audit
         ),
-        (components(n=1500, d=8), "oja"),  # differences of pairs
+        (components(n=1500, d=8), "oja"),
         pytest.param(
             components(n=10_000, d=250, spectrum=spiked(2, 40.0)), "oja", marks=pytest.mark.audit
         ),  # more than are simulated

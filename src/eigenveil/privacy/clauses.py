@@ -27,7 +27,7 @@ KNOWN_TURN = 1000.0  # scales; on shorter circles a mean may well lie whole turn
 _MOST_INTERVALS = 8  # spelled out in the sentence; release.json lists them all
 MODEL_CLAUSE = "rows clipped where the assumed model has none (a public rule)"
 UNIT_LENGTH_CLAUSE = "every row scaled to unit length about the centre, whatever its length"
-NEAR_ROWS_CLAUSE = "rows near the centre divided by a distance chosen privately instead"
+NEAR_ROWS_CLAUSE = "rows near the centre divided by a distance that is found privately instead"
 ZEROED_CLAUSE = "rows that hold other things than numbers contribute nothing"  # and more words
 ENTRIES_CLAUSE = "entries farther than "  # and more words
 DRAWN_CLAUSE = "number of rows used, drawn at random: "  # and more words
@@ -88,8 +88,8 @@ def drawn_clause(rows: int) -> str:
 def unit_length_clause(distance: float) -> str:
     """Describe rows scaled to unit length, but for those near the centre."""
     return (
-        f"rows farther than {distance:.6g} from the centre scaled to unit length and nearer rows "
-        "divided by that distance, a private one"
+        f"rows farther than {distance:.6g} from the centre scaled to unit length, and nearer rows "
+        "divided by that distance, which was found privately"
     )
 
 
