@@ -16,6 +16,7 @@ __all__ = [
     "BudgetExceededError",
     "BusyError",
     "ColumnsLeftOutWarning",
+    "ComponentsWarning",
     "DuplicateBatchError",
     "EigenveilError",
     "EmptyCellsWarning",
@@ -191,6 +192,27 @@ class MissingTogetherWarning(EmptyCellsWarning):
 
 class WholeTurnsWarning(UserWarning):
     """Means that are known up to multiples of a stated number only, as rows are few."""
+
+
+class ComponentsWarning(UserWarning):
+    """Components that say little: none is clear, or the unit of one column decides them.
+
+    Parameters
+    ----------
+    *parts : str or Phrase
+        The message, with a phrase for whatever faces write in different ways.
+
+    """
+
+    def __init__(self, *parts: Part) -> None:
+        super().__init__(*parts)
+
+    def said(self, face: Face) -> str:
+        """Return the message in the words of a face, as one printable line."""
+        return printable(said(self.args, face))
+
+    def __str__(self) -> str:
+        return self.said("python")
 
 
 class UnfinishedLineWarning(UserWarning):

@@ -22,10 +22,17 @@ def fails(code, *arguments, **options):
     result = invoke(*arguments, **options)
     assert result.exit_code == code, result.output
     assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    assert result.stderr.endswith("\n")
-    return result.stderr
+    told = but_for_noise(result.stderr)
+    assert told.startswith("error: ")
+    assert told.count("\n") == 1
+    assert told.endswith("\n")
+    return told
+
+
+def but_for_noise(stderr):
+    """The same without the warning that a release from the small table may be noise."""
+    lines = stderr.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("beware: no component stands"))
 
 
 @pytest.fixture(scope="session")

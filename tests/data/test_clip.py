@@ -113,6 +113,31 @@ def test_a_row_without_a_direction_counts_for_nothing():
         integers(replace(clip, on_invalid="raise"), [np.nan, 1.0])
 
 
+@given(tables, st.floats(1e-50, 1e50), st.booleans(), st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_a_unit_distance_is_a_clipping_radius_in_other_units(rows, distance, lifted, shared):
+    """To the bit: the ball that holds all rows, and the sensitivities, are those of clipping."""
+    n, d = rows.shape
+    lift = 0.5 if lifted else 0.0
+    unit = Clip(row_norm=7.0, normalise=True, unit_distance=distance, on_invalid="zero", lift=lift)
+    clipped = Clip(row_norm=distance, on_invalid="zero", lift=lift)
+    sizes = np.full(n, 3) if shared else None
+    ours, theirs = np.empty((2, n, unit.width(d)))
+    assert np.array_equal(unit.to_shares(rows, ours, sizes), clipped.to_shares(rows, theirs, sizes))
+    assert np.array_equal(ours, theirs)
+
+
+def test_rows_within_the_unit_distance_stay_shorter_than_one():
+    clip = Clip(row_norm=1.0, centre=np.ones(2), normalise=True, unit_distance=5.0)
+    out = integers(clip, [[1.0, 1.0], [2.0, 1.0], [4.0, 5.0], [31.0, 41.0]]) / ONE
+    expected = [[0.0, 0.0], [0.2, 0.0], [0.6, 0.8], [0.6, 0.8]]
+    assert out == pytest.approx(np.array(expected), abs=3 / ONE)
+    coordinates = clip.coordinates(np.array([[2.0, 1.0], [31.0, 41.0]]), np.eye(2))
+    assert coordinates == pytest.approx(np.array([[0.2, 0.0], [0.6, 0.8]]), abs=1e-7)
+    beside = clip.beside(np.array([[4.0, 5.0]]), np.eye(2)[:1])
+    assert beside == pytest.approx([4.0], abs=1e-6)
+
+
 def test_a_stretch_acts_along_its_directions_alone():
     first, second = np.array([0.6, 0.8, 0.0]), np.array([0.0, 0.0, 1.0])
     third = np.array([0.8, -0.6, 0.0])

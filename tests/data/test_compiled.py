@@ -73,6 +73,7 @@ def clips(d):
     for row_norm, about, normalise in product((1e-50, 0.7, 1e50), (None, centre), (False, True)):
         yield Clip(row_norm=row_norm, centre=about, normalise=normalise, on_invalid="zero")
     yield Clip(row_norm=2.0, centre=centre, on_missing="centre", on_invalid="zero")
+    yield Clip(row_norm=2.0, centre=centre, normalise=True, unit_distance=0.6, on_invalid="zero")
     yield Clip(row_norm=2.0, box=(-np.ones(d), np.ones(d)), on_invalid="zero")
 
 

@@ -47,6 +47,7 @@ def odd_rows(d=9):
 CLIPS = {
     "clipped": Clip(row_norm=5.0),
     "unit": Clip(row_norm=1.0, normalise=True),
+    "unit from a distance on": Clip(row_norm=1.0, normalise=True, unit_distance=2.0),
     "centred": Clip(row_norm=5.0, centre=np.linspace(-1, 1, 9)),
     "boxed": Clip(row_norm=9.0, box=(np.full(9, -2.0), np.full(9, 3.0)), centre=np.full(9, 0.5)),
     "any": Clip(row_norm=LARGEST_NORM),

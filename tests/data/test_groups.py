@@ -25,6 +25,7 @@ BOTH = pytest.mark.parametrize("adjacency", [REPLACE, ADD], ids=lambda a: a.valu
 CLIPS = {
     "clipped": CLIP,
     "normalised": replace(CLIP, normalise=True),
+    "normalised from a distance on": replace(CLIP, normalise=True, unit_distance=0.4),
     "lifted": replace(CLIP, lift=0.5),
     "boxed": Clip(
         row_norm=1.0,

@@ -415,6 +415,31 @@ WRAPPERS = [
         "draws and lifted",
     ),
     fault(
+        "located: a unit distance of the rows themselves",
+        "mechanisms/located.py",
+        "nearest = found.lower_quantile(_UNIT_DISTANCE)",
+        "rows = np.nan_to_num(np.vstack([*some.chunks()])) - np.nan_to_num(centre)\n"
+        "                nearest = max(1e-9, float(np.median(np.linalg.norm(rows, axis=1))))",
+        REPLAY,
+        "-k",
+        "draws and located",
+    ),
+    Fault(
+        "spherical: rows divided by the unit distance, and not pulled in to it",
+        "data/clip.py",
+        (
+            (
+                "np.minimum(1.0, factor, out=factor)",
+                "factor = np.ones_like(factor) if self.unit_distance else np.minimum(1.0, factor)",
+            ),
+            (
+                "np.vecdot(out, out) <= float(1 << 2 * FRACTION_BITS)",
+                "np.vecdot(out, out) <= (np.inf if self.unit_distance else 4.0**FRACTION_BITS)",
+            ),
+        ),
+        (CONFORMANCE, "-k", "sensitivity and near"),
+    ),
+    fault(
         "located: a search that is not paid for",
         "mechanisms/located.py",
         "(search.cost() for search in self.distances)",

@@ -51,6 +51,29 @@ def test_quantiles_within_a_bracket(noise, adjacency, per_octave):
         assert distances.rows == pytest.approx(4000, rel=0.05)
 
 
+@FINE
+def test_the_share_of_a_squared_error_in_rows_divided_by_a_distance(per_octave):
+    """Within what brackets tell: E[min(r^-2, a^-2)]/E[min(1, r^2/a^2)]. Rows in no bracket, here
+    1,000 at the point itself, count as if they lay within a.
+    """
+    rows, lengths = np.vstack([ROWS, np.zeros((1000, 5))]), np.append(LENGTHS, np.zeros(1000))
+    distances = found(rows, per_octave=per_octave)
+    nearest = distances.lower_quantile(0.25)
+    wanted = np.quantile(LENGTHS, 0.25)
+    assert 0.97 * wanted / 2 ** (1 / per_octave) < nearest < 1.03 * wanted
+    inverse = np.mean(np.maximum(lengths, nearest) ** -2.0)
+    share = inverse / np.mean(np.minimum(1.0, (lengths / nearest) ** 2))
+    assert distances.inverse_square_share(nearest) == pytest.approx(share, rel=0.15)
+
+
+@FINE
+def test_the_loss_of_clipping_bounds_the_move_of_the_mean(per_octave):
+    radius = float(np.quantile(LENGTHS, 0.7))
+    lost = np.maximum(LENGTHS - radius, 0.0).mean()
+    assert found(per_octave=per_octave).loss(radius) == pytest.approx(lost, rel=0.25)
+    assert found(per_octave=per_octave).loss(1e3) == 0.0
+
+
 @pytest.mark.parametrize("noise", [GaussianNoise(mu=1.0), LaplaceNoise(epsilon=1.0)])
 @FINE
 def test_noise_alone_keeps_nothing(noise, per_octave):

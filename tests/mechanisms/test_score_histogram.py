@@ -35,7 +35,7 @@ def test_the_map_is_that_of_the_scores(options):
     bins = len(pca.score_counts_)
     moved = ROWS - pca.mean_
     if "mechanism" in options:  # of unit rows
-        moved = moved / np.linalg.norm(moved, axis=1)[:, None]
+        moved = moved / np.maximum(np.linalg.norm(moved, axis=1), pca.unit_distance_)[:, None]
     frame = Frame(pca.components_[:2], pca.score_reach_, bins)
     exact = np.bincount(frame.places(moved @ pca.components_[:2].T), minlength=bins**2 + 1)
     stated = pca.release_.settings["scores"]

@@ -480,6 +480,13 @@ def _stretched(rows, adjacency):
     return second_moment(case.open_rows(rows), _stretched_clip(rows.shape[1]), adjacency)
 
 
+NEAR = directions(replace(case.CLIP, unit_distance=0.5))
+
+
+def _near_rows(rows, adjacency):
+    return second_moment(case.open_rows(rows), NEAR, adjacency)
+
+
 def _products(rows, adjacency):
     return moment_products(case.open_rows(rows), directions(case.CLIP), adjacency)
 
@@ -523,6 +530,14 @@ CASES = [
         query=_stretched,
         run=case.one_step(_stretched),
         worst_pair=case.two_directions,
+        deviation=case.symmetric_sigma,
+    ),
+    case.Case(
+        "gauss on rows near the centre",
+        "pca.spherical",
+        lambda mu, d, k: GaussCov(mu=mu),
+        query=_near_rows,
+        run=case.one_step(_near_rows),
         deviation=case.symmetric_sigma,
     ),
     case.Case(

@@ -100,7 +100,7 @@ def measured(situation, mechanism, repeats):
         pytest.param(
             components(n=20_000, row_norm=1.0, spread=0.8), "oja", marks=pytest.mark.audit
         ),
-        (components(n=1000, d=8), "oja"),  # differences of pairs
+        (components(n=1500, d=8), "oja"),
         pytest.param(
             components(n=10_000, d=250, spectrum=spiked(2, 40.0)), "oja", marks=pytest.mark.audit
         ),  # more than are simulated
@@ -256,7 +256,7 @@ def test_budget_and_rows_for_a_wanted_error(monkeypatch):
     few = [one for one in entries("components") if one.name in ("tangent", "spherical")]
     monkeypatch.setattr(sys.modules[recommend.__module__], "entries", lambda releases: few)
     asked = components()
-    with few_simulations(8):
+    with few_simulations(16):
         epsilon = needed_epsilon(asked, 0.02)
         enough, less = (
             replace(asked, budget=Budget(epsilon=part * epsilon.value, delta=1e-6))

@@ -87,7 +87,15 @@ OTHERS = {
     "assume_centered": (True, False, None),
     "shares": ({"components": 1.0}, {"matrix": 2.0}, {"centre": 0.5}),
 }
-REQUIRED = {"centring", "matrix_floor", "shares", "chosen_row_norm", "centre_noise", "day"}
+REQUIRED = {
+    "centring",
+    "matrix_floor",
+    "shares",
+    "chosen_row_norm",
+    "centre_noise",
+    "day",
+    "unit_distance",
+}
 
 
 def other_values(name, value):

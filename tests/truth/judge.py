@@ -1,12 +1,13 @@
-"""Whether what a released covariance states is true of the table as the release saw it.
+"""Whether what a release states is true of the table as the release saw it.
 
 That table is the rows about the released centre, divided by the released scales and pulled in to
 the released limits; a missing cell takes part in no pair. What lies beyond the limits is not
 judged, as a release states nothing about it.
 
-`judged` compares one fit with its table: for each claim the share of statements that hold. A cell
-is all fits of one table at one budget; a claim fails there if the mean of its shares is below the
-required share by more than chance explains.
+`judged` compares a fitted covariance with its table: for each claim the share of statements that
+hold. `judged_components` does so for components. A cell is all fits of one table at one budget; a
+claim fails there if the mean of its shares is below the required share by more than chance
+explains.
 """
 
 import math
@@ -17,16 +18,23 @@ import numpy as np
 from benchmarks.seen import Limits, Truth
 
 __all__ = [
+    "ABOVE_FLOOR",
+    "CLEAR",
     "GROWTH",
+    "NOT_THE_CENTRE",
     "RELEASED",
     "error_in_deviations",
     "failures",
     "growth",
     "judged",
+    "share_of",
 ]
 
 RELEASED = "a charged fit ends in a finite release"
 GROWTH = "error does not grow with epsilon"
+CLEAR = "clear components are those of the table"
+NOT_THE_CENTRE = "clear components are not the error of the centre"
+ABOVE_FLOOR = "eigenvalues above the floor are those of the table"
 REQUIRED = {  # share of the statements of a claim that hold
     RELEASED: 1.0,
     "means": 0.85,
@@ -38,6 +46,9 @@ REQUIRED = {  # share of the statements of a claim that hold
     "intervals of correlations": 0.88,
     "intervals of eigenvalues": 0.88,
     GROWTH: 1.0,
+    CLEAR: 0.97,
+    NOT_THE_CENTRE: 0.97,
+    ABOVE_FLOOR: 0.97,
 }
 STANDARD_ERRORS = 2.5  # of a mean share, that it may be below the required one by chance
 NEGLIGIBLE_SPREAD = 0.02  # error of a mean that hardly counts, in standard deviations of its column
@@ -99,16 +110,16 @@ def _of_intervals(intervals: Any, truth: Truth, pairs: Any) -> dict[str, float]:
             ends, true = ends[pairs], true[pairs]
         low, high = ends[..., 0], ends[..., 1]
         holds = (low <= true) & (true <= high)
-        shares[f"intervals of {name}"] = _share(holds, ~np.isnan(low + true))
+        shares[f"intervals of {name}"] = share_of(holds, ~np.isnan(low + true))
     return shares
 
 
 def _within(wrong: np.ndarray, most: np.ndarray) -> float:
     """Return the share of errors within what is stated of them."""
-    return _share(np.abs(wrong) <= most * (1 + ROUNDING), ~np.isnan(wrong + most))
+    return share_of(np.abs(wrong) <= most * (1 + ROUNDING), ~np.isnan(wrong + most))
 
 
-def _share(holds: np.ndarray, made: np.ndarray) -> float:
+def share_of(holds: np.ndarray, made: np.ndarray) -> float:
     """Return the share of the statements made that hold; NaN where none is made."""
     return float(holds[made].mean()) if made.any() else math.nan
 

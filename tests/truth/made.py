@@ -1,4 +1,4 @@
-"""Seven made tables of the kinds that mechanisms are not tuned on."""
+"""Made tables of the kinds that mechanisms are not tuned on."""
 
 import numpy as np
 
@@ -34,6 +34,16 @@ def flags() -> np.ndarray:
     return (_correlated(6) > np.linspace(0.0, 2.0, COLUMNS)).astype(float)
 
 
+def counts_of_days() -> np.ndarray:
+    """Return counts that grow with a day and a place: skewed, of many sizes, half of them zero."""
+    rng = np.random.default_rng(9)
+    day, place = rng.integers(0, 400, ROWS), np.exp(rng.standard_normal(ROWS))
+    mean = place[:, None] * np.exp(_correlated(10)) * 10.0 ** np.arange(COLUMNS - 2, -2, -1) / 50
+    rows = rng.poisson(np.minimum(mean, 1e8)).astype(float)
+    rows[:, 0] = day
+    return rows
+
+
 def missing_together() -> np.ndarray:
     """40 % of the rows have nothing in half of the columns: a question that was not asked."""
     rows = _correlated(7) + 3
@@ -59,6 +69,7 @@ TABLES = {
         lognormal,
         zero_inflated,
         flags,
+        counts_of_days,
         missing_together,
     )
 }

@@ -3,31 +3,45 @@
 import math
 import warnings
 from collections import defaultdict
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from eigenveil import PrivateCovariance, intervals
+from eigenveil import PrivateCovariance, PrivatePCA, intervals
 from eigenveil.exceptions import (
     ColumnsLeftOutWarning,
     EigenveilError,
     EmptyCellsWarning,
     NothingFoundError,
 )
+from tests.truth.components import judged_components
 from tests.truth.judge import RELEASED, error_in_deviations, failures, growth, judged
 
 EPSILONS, DELTA = (1.0, 5.0), 1e-6
+COMPONENTS = (1, 3, None)
+COMPONENT_FITS: dict[str, dict[str, Any]] = {
+    "default": {"delta": DELTA},
+    "unit rows": {"delta": DELTA, "mechanism": "spherical"},
+    "private radius": {"delta": DELTA, "row_norm": "private"},
+    "pure": {},
+    "pure unit rows": {"mechanism": "wishart"},
+}
 
 
 class Cell(NamedTuple):
-    """A table and a budget."""
+    """A table, a budget, and how it was fitted."""
 
     table: str
     epsilon: float
+    fit: str = "covariance"
 
 
-def sweep(name: str, rows: np.ndarray, *, seeds: int) -> tuple[dict[Cell, dict[str, float]], int]:
-    """Return the claims of the default that fail in each cell of a table, and how many it makes."""
+Failing = dict[Cell, dict[str, float]]
+
+
+def sweep(name: str, rows: np.ndarray, *, seeds: int) -> tuple[Failing, int]:
+    """Return the claims of covariances that fail in each cell of a table, and how many are made."""
     failing, count = {}, 0
     errors: dict[float, list[float]] = defaultdict(list)
     for epsilon in EPSILONS:
@@ -38,29 +52,69 @@ def sweep(name: str, rows: np.ndarray, *, seeds: int) -> tuple[dict[Cell, dict[s
             errors[epsilon] += [error] if math.isfinite(error) else []
         if epsilon > EPSILONS[0] and errors[EPSILONS[0]] and errors[epsilon]:
             shares.append(growth(errors[EPSILONS[0]], errors[epsilon]))
-        count += len({claim for each in shares for claim in each})
-        found = failures(shares)
-        if found:
-            failing[Cell(name, epsilon)] = found
+        count += _add(failing, Cell(name, epsilon), shares)
     return failing, count
 
 
+def sweep_components(name: str, rows: np.ndarray, *, seeds: int) -> tuple[Failing, int]:
+    """Return the same for components, of one to all columns."""
+    failing: Failing = {}
+    count = 0
+    for fit, options in COMPONENT_FITS.items():
+        for k in COMPONENTS:
+            if k is not None and k >= rows.shape[1]:
+                continue
+            for epsilon in EPSILONS:
+                shares = [
+                    _fit_components(rows, k, epsilon, seed, options) for seed in range(1, seeds + 1)
+                ]
+                cell = Cell(name, epsilon, f"{fit}, {k or 'all'} components")
+                count += _add(failing, cell, shares)
+    return failing, count
+
+
+def _add(failing: Failing, cell: Cell, shares: Sequence[dict[str, float]]) -> int:
+    """Note the claims that fail in a cell, and return how many are made there."""
+    found = failures(shares)
+    if found:
+        failing[cell] = found
+    return len({claim for each in shares for claim in each})
+
+
 def _fit(rows: np.ndarray, epsilon: float, seed: int) -> tuple[dict[str, float], float]:
-    """Judge one fit; nothing is claimed by one that was refused before its charge."""
     missing = {"on_missing": "centre"} if np.isnan(rows).any() else {}
     private = PrivateCovariance(epsilon=epsilon, delta=DELTA, random_state=seed, **missing)
+    lost = _lost(lambda: private.fit(rows))
+    if lost is not None:
+        return lost, math.nan
+    try:
+        ends = intervals(private.release_)
+    except EigenveilError:  # none are stated
+        ends = None
+    error = error_in_deviations(private.covariance_, rows)
+    return judged(private, rows, ends), error
+
+
+def _fit_components(
+    rows: np.ndarray, k: int | None, epsilon: float, seed: int, options: dict[str, Any]
+) -> dict[str, float]:
+    private = PrivatePCA(k, epsilon=epsilon, random_state=seed, **options)
+    lost = _lost(lambda: private.fit(rows))
+    return judged_components(private, rows) if lost is None else lost
+
+
+def _lost(fit: Callable[[], Any]) -> dict[str, float] | None:
+    """Run a fit; where it ends without a release, return what it claims.
+
+    Nothing is claimed by one that was refused before its charge.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ColumnsLeftOutWarning)
         warnings.simplefilter("ignore", EmptyCellsWarning)
         try:
-            private.fit(rows)
+            fit()
         except NothingFoundError:
-            return {RELEASED: 0.0}, math.nan
+            return {RELEASED: 0.0}
         except EigenveilError:
-            return {}, math.nan
-        try:
-            ends = intervals(private.release_)
-        except EigenveilError:  # none are stated
-            ends = None
-    error = error_in_deviations(private.covariance_, rows)
-    return judged(private, rows, ends), error
+            return {}
+    return None

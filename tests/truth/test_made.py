@@ -1,15 +1,26 @@
-"""What a covariance states is true on made tables of every kind."""
+"""What releases state is true on made tables of every kind."""
 
+import numpy as np
 import pytest
 
 from tests.truth.made import TABLES
-from tests.truth.sweep import sweep
+from tests.truth.sweep import sweep, sweep_components
 
 SEEDS = 8
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_all_statements_hold(name):
+def test_all_statements_of_a_covariance_hold(name):
     failing, judged = sweep(name, TABLES[name](), seeds=SEEDS)
+    assert judged > 0
+    assert not failing, f"false statements: {failing}"
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_all_statements_about_components_hold(name):
+    rows = TABLES[name]()
+    if np.isnan(rows).any():
+        pytest.skip("unit rows with missing cells are corrected for them, not seen as they are")
+    failing, judged = sweep_components(name, rows, seeds=SEEDS)
     assert judged > 0
     assert not failing, f"false statements: {failing}"

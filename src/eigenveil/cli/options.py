@@ -15,6 +15,7 @@ from eigenveil.cli.strict_json import strict_json
 from eigenveil.cli.values import Assignment, Encoded, Limited, Names, OrPrivate, PerColumn
 from eigenveil.exceptions import (
     ColumnsLeftOutWarning,
+    ComponentsWarning,
     EmptyCellsWarning,
     InvalidDataError,
     InvalidParameterError,
@@ -356,11 +357,12 @@ def beware(budget: Mapping[str, Any], rows: int | None = None) -> None:
 
 @contextmanager
 def bewaring() -> Iterator[None]:
-    """Say on standard error what Python warns of: a weak promise, columns left out or empty."""
+    """Say on standard error what Python warns of, such as a weak promise or columns left out."""
 
     def shown(message: Warning | str, category: type[Warning], *args: Any, **more: Any) -> None:
         if issubclass(category, ours):
-            say(f"beware: {message}", err=True)
+            told = message.said("shell") if isinstance(message, ComponentsWarning) else message
+            say(f"beware: {told}", err=True)
         else:
             usual(message, category, *args, **more)
 
@@ -370,6 +372,7 @@ def bewaring() -> Iterator[None]:
         EmptyCellsWarning,
         UnfinishedLineWarning,
         WholeTurnsWarning,
+        ComponentsWarning,
     )
     with warnings.catch_warnings():
         usual = warnings.showwarning

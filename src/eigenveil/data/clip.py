@@ -8,7 +8,9 @@ share its ball: see `Clip.to_shares`.
 
 A normalised row is scaled to the unit sphere whatever its length, so that its direction alone
 counts and no bound R is needed; a row at the centre, or within 1e-145 of it, has no direction and
-stays there. It is the limit of clipping at a radius of zero.
+stays there. It is the limit of clipping at a radius of zero. With a released unit distance, rows
+nearer than it are divided by it instead, so that the centre's error does not decide their
+direction: that is clipping at this distance, in units of it.
 
 An empty entry makes its row invalid, or lies at the centre: then it is zero in the row about the
 centre, whatever happens to that row next. Proof: docs/proofs/missing.md.
@@ -88,6 +90,9 @@ class Clip:
         Released shares of rows that hold the cells of two columns; products then allow for others.
     normalise : bool
         Scale every row about the centre to length ``row_norm``, not only those beyond it.
+    unit_distance : float
+        Released distance from the centre that ends up as ``row_norm`` where rows are normalised;
+        nearer rows stay shorter. Zero scales all of them.
 
     """
 
@@ -103,6 +108,7 @@ class Clip:
     present: NDArray[np.float64] | None = None
     pairs_present: PairShares | None = None
     normalise: bool = False
+    unit_distance: float = 0.0
 
     def __post_init__(self) -> None:
         if not SMALLEST_NORM <= self.row_norm <= LARGEST_NORM:
@@ -123,6 +129,16 @@ class Clip:
     def radius(self) -> float:
         """Radius of the ball that holds every row, lifted or not."""
         return self.row_norm * math.hypot(1.0, self.lift)
+
+    @property
+    def scales_all(self) -> bool:
+        """Whether every row is scaled to the same length, the shortest one too."""
+        return self.normalise and not self.unit_distance
+
+    @property
+    def reach(self) -> float:
+        """Distance from the centre that longer rows are pulled in to: it becomes ``row_norm``."""
+        return self.unit_distance if self.normalise and self.unit_distance else self.row_norm
 
     def width(self, n_columns: int) -> int:
         """Return the number of columns of an integer row."""
@@ -166,9 +182,9 @@ class Clip:
             return None
         return Scaling(
             self.centre,
-            ball=ball_radius(d) * self.row_norm,
-            scale=float(1 << FRACTION_BITS) / self.row_norm,
-            normalise=self.normalise,
+            ball=ball_radius(d) * self.reach,
+            scale=float(1 << FRACTION_BITS) / self.reach,
+            normalise=self.scales_all,
             most=float(1 << 2 * FRACTION_BITS),
         )
 
@@ -184,12 +200,12 @@ class Clip:
         invalid, squares = self._about_centre(rows, moved)
         if not np.isfinite(squares).all():
             return self._to_shares(rows, out, np.ones(len(rows), dtype=np.int64), False)
-        factor = radius * self.row_norm / np.sqrt(squares)
-        if self.normalise:
+        factor = radius * self.reach / np.sqrt(squares)
+        if self.scales_all:
             factor[squares < NO_LENGTH] = 0.0
         else:
             np.minimum(1.0, factor, out=factor)
-        factor *= one / self.row_norm
+        factor *= one / self.reach
         moved *= factor[:, None]
         if self.lift:
             out[:, d] = radius * self.lift * one
@@ -219,12 +235,12 @@ class Clip:
         huge = np.flatnonzero(~np.isfinite(squares))
         moved[huge] /= np.abs(moved[huge]).max(axis=1, initial=1.0, keepdims=True)
         # A row at the centre divides by zero: the minimum is then 1.
-        shrink = radius * self.row_norm / np.sqrt(squares)
-        if self.normalise:
+        shrink = radius * self.reach / np.sqrt(squares)
+        if self.scales_all:
             shrink[squares < NO_LENGTH] = 0.0
         else:
             np.minimum(1.0, shrink, out=shrink)
-        factor = shrink * (scaled_one / self.row_norm)
+        factor = shrink * (scaled_one / self.reach)
         # A row whose squared norm overflows lies outside the ball: only its direction counts.
         factor[huge] = radius[huge] * scaled_one[huge] / np.sqrt(squared_norms(moved[huge]))
         moved *= factor[:, None]
@@ -305,8 +321,8 @@ class Clip:
         """Return coordinates of rows along ``directions``: orthonormal, public or released.
 
         Those of an invalid row are NaN. Others are finite whatever the row, to 2^-26 of its length,
-        and depend on no other row, to the last bit. With ``normalise`` the length is 1, or 0 for a
-        row at the centre.
+        and depend on no other row, to the last bit. With ``normalise`` the length is 1, or less
+        within ``unit_distance`` of the centre, and 0 there.
         """
         moved = np.empty(rows.shape)
         with np.errstate(all="ignore"):
@@ -316,12 +332,15 @@ class Clip:
             products /= float(1 << 2 * _STRETCH_BITS)
             if not self.normalise:
                 products *= lengths[:, None]
+            elif self.unit_distance:
+                products *= np.minimum(1.0, lengths / self.unit_distance)[:, None]
         products[invalid] = np.nan
         return products
 
     def beside(self, rows: NDArray[Any], directions: NDArray[np.float64]) -> NDArray[np.float64]:
         """Lengths of what rows about the centre have beside ``directions``, as `coordinates`."""
-        inside = replace(self, row_norm=1.0, normalise=True).coordinates(rows, directions)
+        unit = replace(self, row_norm=1.0, normalise=True, unit_distance=0.0)
+        inside = unit.coordinates(rows, directions)
         moved = np.empty(rows.shape)
         with np.errstate(all="ignore"):
             self._about_centre(rows, moved)

@@ -234,12 +234,12 @@ def _integers(xp: Any, rows: Any, clip: Clip) -> tuple[Any, NDArray[np.int64]]:
     radius = ball_radius(rows.shape[1])
     moved, valid, there = _about_centre(xp, rows, clip)
     squares = _on_host(there)  # roots are taken on the host: those of some devices are a bit off
-    shrink = radius * clip.row_norm / np.sqrt(squares)
-    if clip.normalise:
+    shrink = radius * clip.reach / np.sqrt(squares)
+    if clip.scales_all:
         shrink[squares < NO_LENGTH] = 0.0
     else:  # a row at the centre divides by zero: the minimum is then 1
         np.minimum(1.0, shrink, out=shrink)
-    factor = shrink * (one / clip.row_norm)
+    factor = shrink * (one / clip.reach)
     huge = ~np.isfinite(squares)
     if huge.any():  # such a row lies outside the ball: only its direction counts
         largest = xp.where(~xp.isfinite(there), xp.max(xp.abs(moved), axis=1), xp.ones_like(there))

@@ -21,6 +21,7 @@ from eigenveil.estimators.results import (
     noise_of_means,
     public_settings,
     singular_values,
+    warn_of_components,
 )
 from eigenveil.estimators.scores import GaussianDensity
 from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, RowNorm
@@ -127,7 +128,8 @@ class PrivatePCA(GaussianDensity):
         other components; ``row_norm="private"`` asks for those.
     distinguishable_ : array of shape (n_components,)
         Whether each component stands out from the noise of the matrix. The error of the centre may
-        add one component; where it could, the likeliest one is marked as that error.
+        add one component; where it could, the likeliest one is marked as that error, or each one
+        that may be, where columns are too few to tell.
     explained_variance_, explained_variance_ratio_, singular_values_ : arrays
         Noisy eigenvalues (never below zero), their share of the noisy trace, and the square
         root of eigenvalue times number of rows (NaN where that is private and not needed). By
@@ -153,6 +155,9 @@ class PrivatePCA(GaussianDensity):
         The mechanism, and why ``"auto"`` chose it.
     row_norm_ : float
         Where rows were clipped, if that was chosen privately.
+    unit_distance_ : float
+        Where rows are scaled to unit length about a private centre: rows nearer to it than this
+        distance, of scaled columns, were divided by it instead.
     n_components_, n_samples_ : int
         ``n_samples_`` is None where the number of rows is private; with groups, that of groups.
     noise_scale_ : float
@@ -246,6 +251,7 @@ class PrivatePCA(GaussianDensity):
         warn_of_turns(self)
         corrects = fitted.plan.corrects_missing
         warn_of_empty_cells(self, fitted.result.pairs_present, corrects=corrects)
+        warn_of_components(self)
         return self
 
     def promise(self, X: Any) -> Guarantee:
@@ -279,6 +285,7 @@ class PrivatePCA(GaussianDensity):
             shares=plan.normalise,
             per_row=fitted.per_row * fitted.pair_factor**2,
             variance=variance,
+            laplace=plan.pure,
         )
         if request.variance_share is not None:
             count = staged.components.count_holding(request.variance_share, plan.fewest)
@@ -323,6 +330,8 @@ class PrivatePCA(GaussianDensity):
         if staged.deviations is not None:
             arrays["clipping_scale"] = clipped
             self.hidden_ = settings["hidden_columns"] = staged.hidden_columns(clipped)
+        if released.unit_distance:
+            self.unit_distance_ = settings["unit_distance"] = released.unit_distance
         self.captured_ = staged.captured
         if staged.captured is not None:
             settings["captured"] = staged.captured._asdict()

@@ -1,21 +1,26 @@
 """What a fit makes of what was released: attributes, settings and arrays. Post-processing."""
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from sklearn.base import BaseEstimator
 
+from eigenveil.exceptions import ComponentsWarning
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.numerics.component_law import ComponentGroup, ComponentStatement
+from eigenveil.numerics.noise import error_freedom, largest_square
 from eigenveil.privacy.contribution import Contribution
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Balance
 from eigenveil.release.artefact import Release
+from eigenveil.text import percent
+from eigenveil.wording import SAME_UNIT, option
 
 if TYPE_CHECKING:
     from eigenveil.mechanisms.centred import CentredResult
@@ -28,10 +33,13 @@ __all__ = [
     "limits_of",
     "noise_of_means",
     "public_settings",
+    "warn_of_components",
 ]
 
 _SIZES = 0.5  # of the logarithm of a ratio: how well sizes tell directions apart
-_RARELY = 0.99  # quantile of noise that a floor stands for
+_MIN_COLUMN_SHARE = 0.5  # of the released variance, in one column
+_MIN_COLUMN_RATIO = 10.0  # of its variance to the mean of the other columns
+_MIN_FREEDOM = 25  # below it the squared length of an error varies by more than a quarter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -143,6 +151,7 @@ def component_result(
     shares: bool,
     per_row: float = 1.0,
     variance: float | None = None,
+    laplace: bool = False,
 ) -> ComponentResult:
     """Return what follows from noisy components about a released centre.
 
@@ -160,6 +169,8 @@ def component_result(
         Turns a released sum into a mean.
     variance : float, optional
         That inside all components, in the units of the data, where it was bought.
+    laplace : bool
+        Whether the centre's error is Laplace noise, of which long errors are more frequent.
 
     """
     positive = np.maximum(noisy.eigenvalues, 0.0)
@@ -168,10 +179,11 @@ def component_result(
     explained = positive * unit
     if variance is not None:
         explained = positive / (float(positive.sum()) or 1.0) * variance
-    matrix_floor, noise_floor = _floors(noisy, unit, centre_error)
+    kept = np.flatnonzero(np.isfinite(scale))
+    freedom = error_freedom(len(kept), laplace=laplace)
+    matrix_floor, noise_floor = _floors(noisy, unit, centre_error, freedom)
     if shares:  # which end at 1
         noise_floor = max(matrix_floor, min(1.0, noise_floor))
-    kept = np.flatnonzero(np.isfinite(scale))
     components = np.zeros((len(noisy.components), scale.size))
     mean = np.full(scale.size, np.nan if np.isnan(centre).any() else 0.0)
     components[:, kept] = noisy.components
@@ -190,7 +202,7 @@ def component_result(
         eigenvalues=positive * unit,
         reliability=reliability,
         distinguishable=distinguishable_components(
-            positive * unit, reliability, (matrix_floor, noise_floor), centre_error
+            positive * unit, reliability, (matrix_floor, noise_floor), centre_error, freedom
         ),
         mean=mean,
         scale=scale,
@@ -242,24 +254,26 @@ def _not_the_centre(values: NDArray[np.float64], error: float) -> NDArray[np.flo
     return np.asarray(1 - weights / max(1.0, float(weights.sum())))
 
 
-def _floors(noisy: NoisyComponents, unit: float, centre_error: float) -> tuple[float, float]:
+def _floors(
+    noisy: NoisyComponents, unit: float, centre_error: float, freedom: float
+) -> tuple[float, float]:
     """Return what noise of the matrix alone, and of matrix and centre, rarely exceeds."""
     if noisy.law is not None:
         law = noisy.law.scaled(unit)
-        return law.floor(), law.floor(centre_error)
+        return law.floor(), law.floor(centre_error, freedom)
     matrix = noisy.floor * unit
     if not noisy.floor:
         return matrix, 0.0
-    return matrix, floor_without_law(matrix, centre_error, noisy.components.shape[1])
+    return matrix, floor_without_law(matrix, centre_error, freedom)
 
 
-def floor_without_law(floor: float, error: float, d: int) -> float:
+def floor_without_law(floor: float, error: float, freedom: float) -> float:
     """Return the eigenvalue that noise and the error of a centre rarely exceed.
 
     For noise whose law is not known. ``error`` is the expected squared length of the centre's
-    error, which adds a direction of its own.
+    error, which adds a direction of its own; ``freedom`` are its degrees of freedom.
     """
-    return floor + error * float(chi2.ppf(_RARELY, d)) / d
+    return floor + error * largest_square(freedom)
 
 
 def distinguishable_components(
@@ -267,17 +281,22 @@ def distinguishable_components(
     reliability: NDArray[np.float64],
     floors: tuple[float, float],
     error: float,
+    freedom: float,
 ) -> NDArray[np.bool_]:
-    """Return which components stand out from the noise of the matrix, but for one.
+    """Return which components stand out from the noise of the matrix and the error of the centre.
 
     ``floors``: of the matrix, and of matrix and centre. The error of the centre shows as one
-    component between the two: most likely the one of its own size.
+    component between the two: most likely the one of its own size. With few degrees of freedom its
+    size varies too much to say which.
     """
     matrix, whole = floors
     clear = np.asarray((values > matrix) & (reliability > 0))
     suspects = np.flatnonzero(clear & (values <= whole))
     if whole > matrix and suspects.size:
-        clear[suspects[np.argmin(np.abs(values[suspects] - error))]] = False
+        if freedom < _MIN_FREEDOM:
+            clear[suspects] = False
+        else:
+            clear[suspects[np.argmin(np.abs(values[suspects] - error))]] = False
     return clear
 
 
@@ -317,3 +336,45 @@ def public_settings(
 def singular_values(variance: NDArray[np.float64], rows: float | None) -> NDArray[np.float64]:
     """Return the root of variance times rows; NaN where their number is private."""
     return np.sqrt(variance * (math.nan if rows is None else rows))
+
+
+def warn_of_components(estimator: BaseEstimator) -> None:
+    """Warn where no component is clear, or one named column decides them by its unit."""
+    clear = estimator.distinguishable_
+    if not clear.any():
+        if estimator.noise_floor_ > 0:  # otherwise nothing is known about the noise
+            warning = ComponentsWarning(
+                "no component stands out from the noise, so do not interpret any: give more rows "
+                "or a larger budget"
+            )
+            warnings.warn(warning, stacklevel=3)
+        return
+    if estimator.scale is not None or not hasattr(estimator, "feature_names_in_"):
+        return
+    shares = _column_shares(
+        estimator.components_[clear], estimator.explained_variance_ratio_[clear]
+    )
+    column = int(np.argmax(shares))
+    if not _dominates(float(shares[column]), shares.size):
+        return
+    name, share = estimator.feature_names_in_[column], percent(float(shares[column]))
+    warning = ComponentsWarning(
+        f"the column {str(name)!r} alone holds {share} of the released variance: pass ",
+        option("scale", "private"),
+        " to standardise columns of different units, or ",
+        SAME_UNIT,
+    )
+    warnings.warn(warning, stacklevel=3)
+
+
+def _column_shares(
+    components: NDArray[np.float64], ratios: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the share of the released variance that components have in each column, at least."""
+    return np.asarray(np.minimum(1.0, ratios @ components**2))
+
+
+def _dominates(share: float, columns: int) -> bool:
+    """Return whether a column has most of the variance and far more than an average one."""
+    others = (1 - share) / max(1, columns - 1)
+    return columns > 1 and share > _MIN_COLUMN_SHARE and share > _MIN_COLUMN_RATIO * others

@@ -181,8 +181,9 @@ class StreamPlan:
                     option("centring", "none"),
                 )
             stream.centre, stream.centre_error = found.centre, found.centre_error
+            stream.unit_distance = found.unit_distance
             return
-        clip = replace(self.stated.clip, centre=stream.centre)
+        clip = replace(self.stated.clip, centre=stream.centre, unit_distance=stream.unit_distance)
         iterate = stream.iterate or self.method.start(self.d, clip, gate)
         stream.iterate = self.method.advance(iterate, batch, clip, gate)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM
 from eigenveil.mechanisms.pca.one_pass import OnePassState
 from eigenveil.privacy.adjacency import Unit
 
@@ -26,6 +27,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "finished": (bool,),
     "arrival": (bool,),
     "centre_error": (float, int),
+    "unit_distance": (float, int),
 }
 
 
@@ -39,6 +41,7 @@ def require_possible(stream: "Stream") -> None:
     possible = (
         0 <= stream.used <= stream.spent
         and 0 <= stream.centre_error < math.inf
+        and (stream.unit_distance == 0 or SMALLEST_NORM <= stream.unit_distance <= LARGEST_NORM)
         and _are_words(stream.labels)
         and ("feature_names" in settings) == (d is not None)
         and ("unit" in settings) == (d is not None)

@@ -12,7 +12,7 @@ from eigenveil.estimators.stream_state import ADJACENCY, Stream
 from eigenveil.mechanisms.base import Gate, proofs_of
 from eigenveil.mechanisms.execute import invalid_words
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.clauses import CENTRE_CLAUSES
+from eigenveil.privacy.clauses import CENTRE_CLAUSES, with_unit_distance
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.release import Release
 from eigenveil.text import plural
@@ -62,6 +62,8 @@ def published(
         encoding=stream.settings["read"]["encoding"],
     )
     settings["centring"] = "none" if plan.centre is None else "located"
+    if stream.unit_distance:
+        settings["unit_distance"] = stream.unit_distance
     centre = () if plan.centre is None else ("located",)
     proofs = ("streaming", *centre, *proofs_of(plan.method))
     return found, promise, found.release(plan.method.name, promise, settings, proofs=proofs)
@@ -83,7 +85,7 @@ def _promise(
         adjacency=ADJACENCY,
         protects=plan.unit,
         bounds=(
-            *plan.stated.words,
+            *with_unit_distance(plan.stated.words, stream.unit_distance),
             centre,
             *(() if plan.scale is None else ("columns divided by scales stated by the caller",)),
             *stream.settings["read"]["remarks"],

@@ -55,8 +55,9 @@ __all__ = [
 ]
 
 ADJACENCY = Adjacency.REPLACE_ONE  # of every stream: the number of records is public
-_FORMAT = "eigenveil-stream/6"  # another one where OnePassState or the settings have other fields
-_READ = (_FORMAT, "eigenveil-stream/5")  # the latter has digests of rows, which nothing needs
+_FORMAT = "eigenveil-stream/7"  # another one where OnePassState or the settings have other fields
+# Earlier ones have no unit distance; the first of them has digests of rows, which nothing needs.
+_READ = ("eigenveil-stream/5", "eigenveil-stream/6", _FORMAT)
 _NOTICE = (
     "PRIVATE: holds records that wait for their batch. Keep it like the table itself, publish only "
     "what release_ saves."
@@ -72,6 +73,7 @@ _NOTED = (
     "finished",
     "arrival",
     "centre_error",
+    "unit_distance",
     "rows",
     "labels",
 )
@@ -103,6 +105,8 @@ class Stream:
         What was released so far.
     centre_error : float
         Expected squared error of the centre: of unit rows, as a share; public.
+    unit_distance : float
+        Released distance from the centre that becomes unit length, where rows are normalised.
     rows : dict or None
         The file of records beside the state: its name, its sum, and the number of its first record.
     labels : list of str
@@ -133,6 +137,7 @@ class Stream:
     arrival: bool = True
     centre: NDArray[np.float64] | None = None
     centre_error: float = 0.0
+    unit_distance: float = 0.0
     iterate: OnePassState | None = None
     rows: dict[str, Any] | None = None
     labels: list[str] = field(default_factory=list)
@@ -259,6 +264,8 @@ class Stream:
                 raise _OtherVersionError(
                     "the state is of another version of eigenveil: go on with that one"
                 )
+            if document["format"] != _FORMAT:
+                document["unit_distance"] = 0.0
             arrays = decode_arrays(packed)
             stream = cls(
                 **{name: document[name] for name in _NOTED},

@@ -69,6 +69,9 @@ class CentredResult(Generic[Result]):
     drawn_rows : int, optional
         Number of rows drawn at random that ``inner`` saw, where that of the table is private; 0
         where a noisy count was too small for anything but zeros.
+    unit_distance : float
+        Distance from the centre, in the units of scaled rows, from which on ``inner`` saw rows at
+        unit length; nearer ones were divided by it. Zero where it saw no directions, or all so.
 
     """
 
@@ -84,6 +87,7 @@ class CentredResult(Generic[Result]):
     column_limit: float | None = None
     turn: NDArray[np.float64] | None = None
     drawn_rows: int | None = None
+    unit_distance: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,10 +21,12 @@ from eigenveil.numerics.memory import require_memory
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.clauses import (
     CENTRE_CLAUSES,
+    NEAR_ROWS_CLAUSE,
     ZEROED_CLAUSE,
     changed_clause,
     drawn_clause,
     entries_clause,
+    with_unit_distance,
 )
 from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.guarantee import Guarantee, Numerics
@@ -186,6 +188,8 @@ def foreseen(plan: Plan, cost: Cost, ledger: str | None, remarks: tuple[str, ...
         words.append(
             "rows farther from the centre than a distance chosen privately pulled in to it"
         )
+    if plan.components and plan.normalise and plan.centring == "located":
+        words.append(NEAR_ROWS_CLAUSE)
     words.append(_centre_words(plan, differences=plan.centring == "paired"))
     if plan.counted:
         words.append("as many rows used, drawn at random, as a noisy count allows")
@@ -265,7 +269,8 @@ def _further_words(plan: Plan) -> tuple[str, ...]:
 def _bound_words(plan: Plan, result: CentredResult[Any]) -> tuple[str, ...]:
     stated, chosen = plan.stated, getattr(result.inner, "row_norm", None)
     chooses = plan.tightens or not plan.components
-    return stated.words_with(chosen if chooses else None)
+    words = stated.words_with(chosen if chooses else None)
+    return with_unit_distance(words, result.unit_distance)
 
 
 def _centre_words(plan: Plan, *, differences: bool) -> str:

@@ -45,6 +45,7 @@ _LEAST_MEAN = 0.05
 # Of a whole mu^2 where nothing but a centre is bought: each of three searches, and two means.
 _WHOLE = (0.05, 0.25, 0.6)
 _SAMPLE_ROWS, _SAMPLE_BYTES = 1 << 15, 1 << 27
+_UNIT_DISTANCE = 0.25  # quantile of the distances that end up as length one
 _SAVING = 1 / 3  # a larger share: checking and gathering it takes as long as the passes it saves
 
 Result = TypeVar("Result")
@@ -149,7 +150,7 @@ class LocatedCentre(Generic[Result]):
             on_missing=start.on_missing,
         )
         present = 1.0 if start.present is None else start.present
-        error, count = 0.0, None
+        error, loss, count = 0.0, 0.0, None
         for search, mean in zip(self.distances, self.means, strict=False):
             found = search.run(some, about, gate)
             if not found.found:
@@ -162,14 +163,20 @@ class LocatedCentre(Generic[Result]):
             if start.box is not None:
                 centre = np.clip(centre, *start.box)
             about = replace(about, centre=centre)
-            error, count = rough.squared_error, rough.count
-        distance = error
+            error, loss, count = rough.squared_error, found.loss(radius), rough.count
+        distance, nearest = error, 0.0
         if self.directions:
+            error = 1.0
             found = self.distances[-1].run(some, about, gate)
-            error = min(1.0, error * found.mean_power(-2)) if found.found else 1.0
+            if found.found:
+                nearest = found.lower_quantile(_UNIT_DISTANCE)
+                error = min(1.0, (distance + loss**2) * found.inverse_square_share(nearest))
         added = error * (count or 1.0)
-        inner = self.inner.run(source, replace(start, centre=centre, centre_error=added), gate)
-        return CentredResult(centre, error, count, inner, distance_error=distance)
+        clip = replace(start, centre=centre, centre_error=added, unit_distance=nearest)
+        inner = self.inner.run(source, clip, gate)
+        return CentredResult(
+            centre, error, count, inner, distance_error=distance, unit_distance=nearest
+        )
 
     def _without_centre(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
         if not gate.adjacency.count_is_public:

@@ -18,7 +18,19 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import chi2
 
-__all__ = ["NoiseLaw"]
+__all__ = ["NoiseLaw", "error_freedom", "largest_square"]
+
+_LAPLACE_FREEDOM = 0.4  # per column: the square of a Laplace number varies 5/2 times as much
+
+
+def error_freedom(columns: int, *, laplace: bool) -> float:
+    """Return the degrees of freedom of the squared length of noise on a centre."""
+    return columns * (_LAPLACE_FREEDOM if laplace else 1.0)
+
+
+def largest_square(freedom: float) -> float:
+    """Return how many times its expectation a squared length exceeds once in a hundred times."""
+    return float(chi2.ppf(0.99, freedom)) / freedom
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +120,15 @@ class NoiseLaw(ABC):
         g = brentq(lambda g: unit.r_transform(g)[0] + 1 / g - 1.0, 1.0, unit.critical)
         return value / g, self.overlap(value / g)
 
-    def floor(self, centre_error: float = 0.0) -> float:
+    def floor(self, centre_error: float = 0.0, freedom: float | None = None) -> float:
         """Eigenvalue that noise alone exceeds at most about once in a hundred times.
 
         An error of the centre, with expected squared length ``centre_error``, adds a spike of rank
         one: it drowns well below 1/g*, widens the fluctuations about it, and shows above.
+        Its squared length has ``freedom`` degrees of freedom, by default one per column.
         Calibrated by simulation, as the laws and their tests say.
         """
-        spike = centre_error * float(chi2.ppf(0.99, self.d)) / self.d
+        spike = centre_error * largest_square(freedom or self.d)
         if spike * self.critical <= 0.5:
             return self.edge + 2.02 * self.fluctuation
         if spike * self.critical <= 1:

@@ -10,6 +10,7 @@ __all__ = [
     "ENTRIES_CLAUSE",
     "KNOWN_TURN",
     "MODEL_CLAUSE",
+    "NEAR_ROWS_CLAUSE",
     "UNIT_LENGTH_CLAUSE",
     "ZEROED_CLAUSE",
     "changed_clause",
@@ -18,12 +19,15 @@ __all__ = [
     "drawn_clause",
     "entries_clause",
     "further_clipping_clause",
+    "unit_length_clause",
+    "with_unit_distance",
 ]
 
 KNOWN_TURN = 1000.0  # scales; on shorter circles a mean may well lie whole turns away
 _MOST_INTERVALS = 8  # spelled out in the sentence; release.json lists them all
 MODEL_CLAUSE = "rows clipped where the assumed model has none (a public rule)"
 UNIT_LENGTH_CLAUSE = "every row scaled to unit length about the centre, whatever its length"
+NEAR_ROWS_CLAUSE = "rows near the centre divided by a distance that is found privately instead"
 ZEROED_CLAUSE = "rows that hold other things than numbers contribute nothing"  # and more words
 ENTRIES_CLAUSE = "entries farther than "  # and more words
 DRAWN_CLAUSE = "number of rows used, drawn at random: "  # and more words
@@ -79,6 +83,21 @@ def drawn_clause(rows: int) -> str:
     if rows == 0:
         return f"{DRAWN_CLAUSE}none, as a noisy count of the rows is too small"
     return f"{DRAWN_CLAUSE}{rows:,} (a noisy count of them, less a margin)"
+
+
+def unit_length_clause(distance: float) -> str:
+    """Describe rows scaled to unit length, but for those near the centre."""
+    return (
+        f"rows farther than {distance:.6g} from the centre scaled to unit length, and nearer rows "
+        "divided by that distance, which was found privately"
+    )
+
+
+def with_unit_distance(words: Iterable[str], distance: float) -> tuple[str, ...]:
+    """Return clauses that name the distance from which on rows have unit length; zero for all."""
+    if not distance:
+        return tuple(words)
+    return tuple(w.replace(UNIT_LENGTH_CLAUSE, unit_length_clause(distance)) for w in words)
 
 
 def further_clipping_clause(chosen: float) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import AlteredReleaseError
-from eigenveil.numerics.noise import NoiseLaw
+from eigenveil.numerics.noise import NoiseLaw, error_freedom
 from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.numerics.wishart import WishartLaw
 from eigenveil.privacy.accounting import parts_of
@@ -31,6 +31,7 @@ from eigenveil.privacy.clauses import (
     drawn_clause,
     entries_clause,
     further_clipping_clause,
+    unit_length_clause,
 )
 
 if TYPE_CHECKING:
@@ -221,7 +222,9 @@ def _of_clipping(release: "Release") -> Iterator[str]:
         yield "the share of changed rows"
     if norm is not None and not {clipping_clause(norm, o) for o in origins} & set(words):
         yield "row_norm"
-    if norm is None and not any(UNIT_LENGTH_CLAUSE in w or w == MODEL_CLAUSE for w in words):
+    distance = settings.get("unit_distance")
+    length = UNIT_LENGTH_CLAUSE if distance is None else unit_length_clause(distance)
+    if norm is None and not any(length in w or w == MODEL_CLAUSE for w in words):
         yield "row_norm"
 
 
@@ -270,7 +273,10 @@ def _of_noise(release: "Release") -> Iterator[str]:
     if "centre_noise" not in settings and settings.get("centring") not in ("none", "paired"):
         return
     error = settings.get("centre_noise", 0.0) ** 2 * law.d
-    if not _close(floor, law.floor(error)):
+    # Earlier versions took Laplace noise of a pure centre for Gaussian noise.
+    pure = not parts_of(release.guarantee.cost).mu_squared
+    freedoms = {error_freedom(law.d, laplace=laplace) for laplace in (False, pure)}
+    if not any(_close(floor, law.floor(error, freedom)) for freedom in freedoms):
         yield "its noise floor"
 
 
@@ -315,11 +321,11 @@ def _of_components(settings: Any, arrays: Any) -> Iterator[str]:
     if values is None:
         return
     beyond = (values > settings.get("matrix_floor", 0.0)) & (reliability > 0)
-    # One that stands out may be taken for the error of the centre.
+    # One that stands out may be taken for the error of the centre, of few columns each that may be.
     missed = beyond & ~clear
-    if (clear & ~beyond).any() or missed.sum() > 1:
-        yield "components that stand out"
-    if (values[missed] > settings["noise_floor"] * (1 + _TOLERANCE)).any():
+    suspects = beyond & (values <= settings["noise_floor"] * (1 + _TOLERANCE))
+    wrong = (missed & ~suspects) if missed.sum() < 2 else missed != suspects
+    if (clear & ~beyond).any() or wrong.any():
         yield "components that stand out"
     if not _proportional(arrays["explained_variance"], arrays["explained_variance_ratio"]):
         yield "explained variance"

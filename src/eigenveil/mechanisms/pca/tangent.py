@@ -176,7 +176,14 @@ class TangentPCA:
 
 
 def _stretched(clip: Clip, rough: NoisyComponents, factor: float) -> Clip:
-    return replace(clip, stretch=(rough.components, factor))
+    """Return the clip of stretched rows, with the unit distance of rows of typical shape.
+
+    The share inside U is 1/(1 + t^2), so stretching multiplies squared lengths by 2/(1 + t^-2).
+    """
+    longer = math.sqrt(2 / (1 + factor**-2))
+    return replace(
+        clip, stretch=(rough.components, factor), unit_distance=longer * clip.unit_distance
+    )
 
 
 def _average(one: NoisyMatrix, other: NoisyMatrix) -> NoisyMatrix:

@@ -189,6 +189,10 @@ class NoisyDistances:
         below = np.cumsum(self.counts[::-1])[::-1]  # rows below the upper end of each bracket
         return float(self._upper[np.flatnonzero(below >= level * below[0])[-1]])
 
+    def lower_quantile(self, level: float) -> float:
+        """Lower end of the bracket of `quantile`."""
+        return float(self.quantile(level) * 2.0 ** (-1 / self.per_octave))
+
     def clipping(self, price: float, power: int) -> float:
         """Return the length R to clip at that has the least of noise and loss together.
 
@@ -212,6 +216,23 @@ class NoisyDistances:
             return float((upper[kept] ** power)[0] ** (1 / power))
         low, high = candidates[min(best + 1, len(candidates) - 1)], candidates[best - 1]
         return math.exp(float(minimize_scalar(error, bounds=(low, high), method="bounded").x))
+
+    def loss(self, radius: float) -> float:
+        """Return how far clipping at ``radius`` may move the mean of the rows found, at most."""
+        lost = np.maximum(self._inside(0.5) - radius, 0.0)
+        return float(self.counts @ lost) / max(1.0, self.rows)
+
+    def inverse_square_share(self, nearest: float) -> float:
+        """Return E[min(r^-2, a^-2)]/E[min(1, r^2/a^2)] of distances r, a the ``nearest`` counted.
+
+        The factor that turns the squared error of a centre into its share of the trace of rows
+        divided by max(r, a). Rows in brackets that do not stand out count as if at the centre.
+        """
+        kept = np.flatnonzero(self.counts)
+        counts, squares = self.counts[kept], (self._inside(0.5)[kept] / nearest) ** 2
+        unseen = max(0.0, self.rows - float(counts.sum()))
+        inverse = float(counts @ np.minimum(1.0, 1 / squares)) + unseen
+        return inverse / nearest**2 / float(counts @ np.minimum(1.0, squares))
 
     def beyond(self, radius: float) -> float:
         """Return the number of rows farther away than ``radius``, as far as brackets tell."""

@@ -1,0 +1,133 @@
+"""Whether what a fitted `PrivatePCA` states of its components is true of the table it saw.
+
+That table is the rows about the released centre, in the released scales, pulled in to a radius or
+scaled to unit length as the release says. `CLAIMS` holds one small function for each claim, which
+returns the share of its statements that hold, NaN where none is made.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from benchmarks.seen import Limits
+
+from tests.truth.judge import ABOVE_FLOOR, CLEAR, NOT_THE_CENTRE, RELEASED, share_of
+
+__all__ = ["CLAIMS", "Seen", "SeenMoment", "judged_components"]
+
+PAIRINGS = 8  # at random, over which the matrix of pairs of rows is averaged
+NO_LENGTH = 1e-145  # as in `Clip`
+
+
+@dataclass(frozen=True)
+class SeenMoment:
+    """Eigenpairs of the matrix that a release was about before noise, the largest first.
+
+    Of unit rows the matrix has trace 1, as released eigenvalues are shares.
+    """
+
+    values: np.ndarray
+    vectors: np.ndarray  # one in each row
+
+    @classmethod
+    def about(cls, fitted: Any, rows: np.ndarray, centre: np.ndarray) -> "SeenMoment":
+        """Compute them from all rows about a point, or from pairs of rows where it is NaN."""
+        kept = np.isfinite(fitted.scale_)
+        rows, scale, centre = rows[:, kept], fitted.scale_[kept], centre[kept]
+        if np.isnan(centre).any():
+            pairs = (_pairs(rows, seed) for seed in range(PAIRINGS))
+            moment = np.mean([_moment(fitted, z / scale, half=True) for z in pairs], axis=0)
+        else:
+            moment = _moment(fitted, (rows - centre) / scale)
+        values, vectors = np.linalg.eigh(moment)
+        return cls(values[::-1], vectors.T[::-1])
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A fitted estimator beside its table."""
+
+    fitted: Any
+    rows: np.ndarray
+
+    @cached_property
+    def moment(self) -> SeenMoment:
+        """The matrix about the released centre."""
+        return SeenMoment.about(self.fitted, self.rows, self.fitted.mean_)
+
+    @cached_property
+    def moment_about_mean(self) -> SeenMoment:
+        """The matrix about the mean of the table, which no error of a centre is a part of."""
+        mean = self.rows.mean(axis=0)
+        centre = np.where(np.isnan(self.fitted.mean_), np.nan, mean)
+        return SeenMoment.about(self.fitted, self.rows, centre)
+
+    @cached_property
+    def components(self) -> np.ndarray:
+        """The released directions of the columns that were not left out."""
+        return np.asarray(self.fitted.components_[:, np.isfinite(self.fitted.scale_)])
+
+    @cached_property
+    def eigenvalues(self) -> np.ndarray:
+        """The released eigenvalues, in the units of the floors."""
+        return np.asarray(self.fitted.release_.arrays["eigenvalues"])
+
+
+def _clear(seen: Seen) -> float:
+    """Clear components lie in the span of as many leading eigenvectors as were released."""
+    return share_of(_inside(seen, seen.moment), seen.fitted.distinguishable_)
+
+
+def _not_the_centre(seen: Seen) -> float:
+    """Clear components lie in that span for the matrix about the mean of the table, too."""
+    return share_of(_inside(seen, seen.moment_about_mean), seen.fitted.distinguishable_)
+
+
+def _above_floor(seen: Seen) -> float:
+    """Eigenvalues above the floor exceed those of the table by no more than the floor."""
+    floor, values = seen.fitted.noise_floor_, seen.eigenvalues
+    return share_of(values - seen.moment.values[: values.size] <= floor, values > floor)
+
+
+CLAIMS: dict[str, Callable[[Seen], float]] = {
+    CLEAR: _clear,
+    NOT_THE_CENTRE: _not_the_centre,
+    ABOVE_FLOOR: _above_floor,
+}
+
+
+def judged_components(fitted: Any, rows: np.ndarray) -> dict[str, float]:
+    """Return the share of true statements of each claim that is made."""
+    if not np.isfinite(fitted.components_).all():
+        return {RELEASED: 0.0}
+    seen = Seen(fitted, rows)
+    shares = {claim: holds(seen) for claim, holds in CLAIMS.items()}
+    return {RELEASED: 1.0} | {c: share for c, share in shares.items() if not math.isnan(share)}
+
+
+def _inside(seen: Seen, moment: SeenMoment) -> np.ndarray:
+    """Return which released components lie in the leading span, by their squared cosines."""
+    span = moment.vectors[: len(seen.components)]
+    return np.asarray(np.sum((seen.components @ span.T) ** 2, axis=1) > 0.5)
+
+
+def _moment(fitted: Any, z: np.ndarray, *, half: bool = False) -> np.ndarray:
+    """Return the second moment of scaled rows about their centre, or of ``half`` differences."""
+    d = z.shape[1]
+    if not fitted.plan_.normalise:
+        radius = getattr(fitted, "row_norm_", fitted.row_norm)
+        radius = radius if isinstance(radius, float) else math.inf
+        z = Limits(np.zeros(d), np.ones(d), radius).seen(z)
+        return np.asarray(z.T @ z / len(z)) * (2 if half else 1)
+    nearest = max(NO_LENGTH, getattr(fitted, "unit_distance_", 0.0))
+    z = z / np.maximum(np.linalg.norm(z, axis=1), nearest)[:, None]
+    return np.asarray(z.T @ z / max(float(np.sum(z**2)), NO_LENGTH))
+
+
+def _pairs(rows: np.ndarray, seed: int) -> np.ndarray:
+    """Return half differences of rows paired at random."""
+    some = np.random.default_rng(seed).permutation(len(rows))[: len(rows) // 2 * 2]
+    return np.asarray((rows[some[::2]] - rows[some[1::2]]) / 2)
