@@ -237,7 +237,7 @@ def test_loadings_are_drawn_with_their_standard_errors():
     assert svg.count('class="clear"') == 1  # the sign of the other is not certain
     assert svg.count('class="faint"') == 1
     assert 'class="zone"' not in svg
-    lines = re.findall(r'd="M([\d.]+) [\d.]+H([\d.]+)" class="axis"', svg)
+    lines = re.findall(r'd="M([\d.]+) [\d.]+H([\d.]+)" class="arrow"', svg)
     lengths = [float(end) - float(start) for start, end in lines]
     assert lengths[1] == pytest.approx(3 * lengths[0], rel=0.02)
     assert "one standard error" in text

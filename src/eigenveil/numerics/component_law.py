@@ -172,10 +172,11 @@ def expected_mixing(
     level = max(0.0, float(count[start:] @ values[start:] / count[start:].sum()))
     spectrum = np.append(values[:start], np.full(m - start, level))
     close = _SETTLED * math.sqrt(float(variance.max()))
-    mixing = np.eye(m)
+    mixing, terms = np.eye(m), count
     for _ in range(_ROUNDS):
         ties = _ties(pull * np.abs(spectrum[:, None] - spectrum) / 2)
-        mixing = count / (ties + _row_terms(ties, count)[:, None])
+        terms = _row_terms(ties, count, terms)
+        mixing = count / (ties + terms[:, None])
         new = np.sort(np.maximum(mixing @ values, 0.0))[::-1]
         new[start:] = min(level, float(new[start:].max()))
         settled = float(np.abs(new - spectrum).max()) < close
@@ -196,14 +197,20 @@ def _ties(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(4 * x * whole / (less * (whole + x)))
 
 
-def _row_terms(ties: NDArray[np.float64], count: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return x with sum_l count_l / (ties_jl + x_j) = 1 for every row, by Newton from below."""
-    x = count.copy()  # no pair of a direction with itself is tied
+def _row_terms(
+    ties: NDArray[np.float64], count: NDArray[np.float64], x: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return x with sum_l count_l / (ties_jl + x_j) = 1 for every row, by Newton from any x.
+
+    One over the sum is concave in x, so that the first step ends below the root and the others
+    rise to it.
+    """
     for _ in range(_NEWTON_STEPS):
         terms = 1 / (ties + x[:, None])
         total = terms @ count
-        new = np.maximum(x, x + (total - 1) * total / ((terms * terms) @ count))
-        change = float(np.max((new - x) / new))
+        # A direction is not tied to itself, so x is its own count at least.
+        new = np.maximum(count, x + (total - 1) * total / ((terms * terms) @ count))
+        change = float(np.max(np.abs(new - x) / new))
         x = new
         if change < 1e-9:
             break

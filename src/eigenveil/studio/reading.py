@@ -364,7 +364,12 @@ def _agreement(first: Release, second: Release) -> tuple[list[dict[str, Any]], s
             f"directions cannot be compared: {count} of the columns are in one release only, as "
             "their scales were not found in the other"
         )
-    here, there = (_numbers(component_agreement(one.arrays)[1]) for one in (first, second))
+    here, there = (
+        _numbers(
+            np.where(one.arrays["distinguishable"] > 0, component_agreement(one.arrays)[1], np.nan)
+        )
+        for one in (first, second)
+    )
     # The sign of a component means nothing, and neighbours may have changed places.
     cosines = np.abs(left @ right.T) ** 2
     return [

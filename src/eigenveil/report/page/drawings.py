@@ -196,7 +196,7 @@ def draw_loadings(shown: Loadings, low: float, high: float) -> str:
             told = f" ± {error:.2g}"
             across = (
                 f'<path d="M{x(value - error):.1f} {y + line / 2:g}H{x(value + error):.1f}" '
-                'class="axis"/>'
+                'class="arrow"/>'
             )
         parts.append(
             f"<g><title>{escape(name)}: {value:.4g}{told}</title>"

@@ -295,6 +295,6 @@ async function comparing(box, first, second, signal) {
   box.replaceChildren(h("section", { class: "card" }, h("h2", {}, `Compared with ${second}`), h("p", { class: "small soft" }, "Comparing costs nothing."),
     h("table", { class: "data" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }), h("th", { scope: "col" }, short(first)), h("th", { scope: "col" }, second))), h("tbody", {}, found.rows.map(([name, left, right]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, left), h("td", {}, right))))),
     found.agreement.length ? h("table", { class: "data" }, h("thead", {}, h("tr", {}, ["component", `${found.measures[0]} here`, `${found.measures[1]} there`, "nearest there", "direction in common"].map((title) => h("th", { scope: "col" }, title)))),
-      h("tbody", {}, found.agreement.map((one) => h("tr", {}, h("th", { scope: "row" }, one.component), h("td", {}, one.first ? percent(one.first) : "not clear"), h("td", {}, one.second ? percent(one.second) : "not clear"), h("td", {}, `component ${one.nearest}`), h("td", {}, percent(one.shared))))))
+      h("tbody", {}, found.agreement.map((one) => h("tr", {}, h("th", { scope: "row" }, one.component), h("td", {}, one.first !== null ? percent(one.first) : "not clear"), h("td", {}, one.second !== null ? percent(one.second) : "not clear"), h("td", {}, `component ${one.nearest}`), h("td", {}, percent(one.shared))))))
       : notice("warn", sentence(found.why))));
 }
