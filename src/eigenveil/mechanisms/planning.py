@@ -1,6 +1,5 @@
 """From a request to its plan; what public numbers rule out is refused before anything is read."""
 
-import math
 from dataclasses import replace
 from numbers import Real
 from typing import Any
@@ -14,13 +13,13 @@ from eigenveil.exceptions import (
     UnsupportedNotionError,
 )
 from eigenveil.mechanisms.bounds import StatedBounds
+from eigenveil.mechanisms.pca.correlation import drowned_rows, needed_strength
 from eigenveil.mechanisms.registry import ComponentEntry, Entry, entries
 from eigenveil.mechanisms.request import Centring, Request
 from eigenveil.mechanisms.scalars.column_scale import enough_for_scales
 from eigenveil.mechanisms.stages import Plan, free_centring
 from eigenveil.privacy.accounting import epsilon_of
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import whole_strength
 from eigenveil.privacy.cost import Gaussian
 from eigenveil.text import rounded_up
 from eigenveil.wording import (
@@ -37,7 +36,6 @@ __all__ = ["plan"]
 
 _SUBJECT = {"components": "clipping", "covariance": "a covariance of clipped rows"}
 _ONE_PASS = {"components": "spherical", "covariance": "cleaned"}
-_MAX_VARIANCE_NOISE = 0.2  # of a variance in its own units, were the whole budget spent on it
 _LEAST_LEFT = 0.05  # of the budget, for what is released in the end
 
 
@@ -270,15 +268,14 @@ def _check_searches(found: Plan) -> None:
 def _check_standardised(request: Request) -> None:
     """Refuse components of standardised columns that noise would drown, and name what would do."""
     assert request.n_rows is not None  # the front is for a public number
-    mu = whole_strength(request.budget, pure=False)
-    # What q, the noise of a variance in its own units, times the number of rows and mu is.
-    least = math.sqrt(2) * request.n_columns / _MAX_VARIANCE_NOISE
-    if request.n_rows * mu >= least:
+    rows = drowned_rows(request.budget, request.n_columns)
+    if request.n_rows >= rows:
         return
+    mu = needed_strength(request.n_columns) / request.n_rows
     raise TooFewRowsError(
         f"too few rows for components of {request.n_columns} standardised columns at this budget: "
-        f"about {math.ceil(least / mu):,} {request.unit.name}s would do, or "
-        f"{_budget_of(least / request.n_rows, request.budget)} for these; or state ",
+        f"about {rows:,} {request.unit.name}s would do, or {_budget_of(mu, request.budget)} for "
+        "these; or state ",
         SAME_UNIT,
         ", or analyse fewer columns",
     )

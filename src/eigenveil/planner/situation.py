@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from eigenveil.data.gram import most_rows
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.bounds import RowNorm, reach_of
-from eigenveil.mechanisms.pca.correlation import MAX_COLUMNS
+from eigenveil.mechanisms.pca.correlation import MAX_COLUMNS, WIDE_COLUMNS, drowned_rows
 from eigenveil.mechanisms.registry import Entry, Releases
 from eigenveil.mechanisms.request import Request
 from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency
@@ -258,10 +258,15 @@ class Situation:
     def standardises(self) -> bool:
         """Whether components are those of the correlations of a released covariance.
 
-        A matrix has to be worth its noise, and scales need more rows than columns.
+        A wide table has to have enough rows for a matrix; a narrower one is refused without them.
         """
-        wide = self.d >= MAX_COLUMNS or (self.n is not None and self.d > self.n)
-        return self.task == "pca" and self.private_scale and not (wide or self.one_pass)
+        if self.task != "pca" or not self.private_scale or self.one_pass:
+            return False
+        if self.d < WIDE_COLUMNS:
+            return self.n is None or self.d <= self.n
+        rows = self.n if self.adjacency.count_is_public else None
+        enough = rows is not None and drowned_rows(self.budget, self.d) <= rows
+        return self.d <= MAX_COLUMNS and enough and not self.budget.is_pure
 
     def _known_scale(self) -> NDArray[np.float64] | None:
         """Return the scales that are public, where the others are to be found."""

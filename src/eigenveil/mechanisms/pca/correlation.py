@@ -34,16 +34,40 @@ from eigenveil.mechanisms.request import MAX_PRIVATE_RANK
 from eigenveil.mechanisms.scalars.rank import leading_rank
 from eigenveil.numerics.component_law import ComponentStatement, correlation_statement
 from eigenveil.privacy.accounting import compose
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.calibrate import whole_strength
 from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.guarantee import Numerics
 from eigenveil.wording import option
 
-__all__ = ["ENTRY", "MAX_COLUMNS", "Correlation", "CorrelationPCA"]
+__all__ = [
+    "ENTRY",
+    "MAX_COLUMNS",
+    "WIDE_COLUMNS",
+    "Correlation",
+    "CorrelationPCA",
+    "drowned_rows",
+    "needed_strength",
+]
 
 _HIDDEN_LOADINGS = 0.1  # squared, beyond which nothing is stated of a component
 _RAISED = 1 + 1e-9  # from here on a variance to divide by is larger than the released one
 _HIDDEN_VARIANCE = 5.0  # deviations of the noise
-MAX_COLUMNS = 1000  # from here on a matrix costs more than it is worth
+WIDE_COLUMNS, MAX_COLUMNS = 1000, 2048  # up to the second a matrix is affordable
+_MAX_VARIANCE_NOISE = 0.2  # of a variance in its own units, were the whole budget spent on it
+
+
+def needed_strength(columns: int) -> float:
+    """Return the least product of rows and mu at which noise does not drown correlations.
+
+    It keeps q, the noise of a variance in its own units, at a fifth.
+    """
+    return math.sqrt(2) * columns / _MAX_VARIANCE_NOISE
+
+
+def drowned_rows(budget: Budget, columns: int) -> int:
+    """Return the number of rows below which noise drowns the correlations of so many columns."""
+    return math.ceil(needed_strength(columns) / whole_strength(budget, pure=budget.is_pure))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +238,7 @@ class Correlation(ComponentEntry):
     name = "correlation"
     about = "components of standardised columns"
     source = "eigenvectors of the correlations of a released covariance; new here"
-    auto = "with private scales, below 1,000 columns"
+    auto = "with private scales, where rows suffice for a matrix"
     pure_numerics = Numerics.IDEALISED
     reads_once = False
     unit_rows = True
