@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eigenveil.mechanisms.pca.one_pass import OnePassState
+from eigenveil.mechanisms.row_bounds import ReleasedScales, RowBounds
 from eigenveil.privacy.adjacency import Unit
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "exact": (bool,),
     "finished": (bool,),
     "arrival": (bool,),
-    "centre_error": (float, int),
 }
 
 
@@ -38,7 +38,6 @@ def require_possible(stream: "Stream") -> None:
     d, names = settings.get("n_features"), settings.get("feature_names")
     possible = (
         0 <= stream.used <= stream.spent
-        and 0 <= stream.centre_error < math.inf
         and _are_words(stream.labels)
         and ("feature_names" in settings) == (d is not None)
         and ("unit" in settings) == (d is not None)
@@ -47,7 +46,7 @@ def require_possible(stream: "Stream") -> None:
         and (d is None or _is_reading(settings["read"]))
         and (d is None or (type(d) is int and d >= 1))
         and (names is None or (_are_words(names) and len(names) == d))
-        and (stream.centre is None or _is_table(stream.centre, (d,)))
+        and (stream.bounds is None or _are_bounds(stream.bounds, d))
         and (iterate is None or _is_possible(iterate, settings))
         and all(_is_table(rows, (len(rows), d), finite=False) for rows in stream.waiting)
         and _are_possible(stream.persons, stream)
@@ -67,6 +66,29 @@ def _are_possible(persons: "StreamPersons | None", stream: "Stream") -> bool:
         and sum(persons.counts.values()) == stream.spent + stream.buffered
         and max(persons.counts.values(), default=0) <= most
     )
+
+
+def _are_bounds(bounds: RowBounds, d: int) -> bool:
+    """Return whether a first batch may have released these bounds on rows."""
+    norm, columns = bounds.row_norm, bounds.columns
+    return (
+        _is_table(bounds.centre, (d,))
+        and type(bounds.centre_error) in (float, int)
+        and 0 <= bounds.centre_error < math.inf
+        and (norm is None or _is_length(norm))
+        and (columns is None or (norm is not None and _are_scales(columns, d)))
+    )
+
+
+def _are_scales(columns: ReleasedScales, d: int) -> bool:
+    lengths = (columns.scale, columns.turn)
+    return _is_length(columns.limit) and all(
+        _is_table(each, (d,)) and bool((each > 0).all()) for each in lengths
+    )
+
+
+def _is_length(number: Any) -> bool:
+    return type(number) is float and 0 < number < math.inf
 
 
 def _is_unit(unit: Any) -> bool:

@@ -1,6 +1,7 @@
 """What a stream has released so far: components, the promise for all of them, the artefact."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from eigenveil.estimators.stream_state import ADJACENCY, Stream
 from eigenveil.mechanisms.base import Gate, proofs_of
 from eigenveil.mechanisms.execute import invalid_words
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.clauses import CENTRE_CLAUSES
+from eigenveil.privacy.clauses import CENTRE_CLAUSES, entries_clause
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.release import Release
 from eigenveil.text import plural
@@ -39,21 +40,24 @@ def published(
     noisy = iterate.components(plan.method.n_components)
     if stream.used < plan.needed:  # a random start may still show
         noisy = replace(noisy, reliability=np.zeros(len(noisy.components)))
+    bounds, stated = stream.bounds, plan.bounded(stream)
+    columns = None if bounds is None else bounds.columns
+    scale = plan.scale if columns is None else columns.scale
     found = component_result(
         noisy,
-        centre=np.zeros(plan.d) if stream.centre is None else stream.centre,
-        centre_error=stream.centre_error,
-        scale=np.ones(plan.d) if plan.scale is None else plan.scale,
-        shares=plan.stated.clip.normalise,
+        centre=np.zeros(plan.d) if bounds is None else bounds.centre,
+        centre_error=0.0 if bounds is None else bounds.centre_error,
+        scale=np.ones(plan.d) if scale is None else scale,
+        shares=stated.clip.normalise,
     )
     promise = _promise(stream, plan, gate, budget, simulated=simulated)
     settings = public_settings(
         n_features=plan.d,
         n_rows=stream.used,
-        stated=plan.stated,
-        centred=plan.centre is None,
-        on_invalid=plan.stated.start.on_invalid,
-        on_missing=plan.stated.start.on_missing,
+        stated=stated,
+        centred=plan.centred,
+        on_invalid=stated.start.on_invalid,
+        on_missing=stated.start.on_missing,
         noise_scale=found.noise_scale,
         noise_floor=found.noise_floor,
         reason="",
@@ -61,33 +65,35 @@ def published(
         balance=gate.balance,
         encoding=stream.settings["read"]["encoding"],
     )
-    settings["centring"] = "none" if plan.centre is None else "located"
-    centre = () if plan.centre is None else ("located",)
-    proofs = ("streaming", *centre, *proofs_of(plan.method))
-    return found, promise, found.release(plan.method.name, promise, settings, proofs=proofs)
+    settings["centring"] = "none" if plan.centred else "located"
+    if bounds is not None and bounds.row_norm is not None:
+        settings["chosen_row_norm"] = bounds.row_norm
+    arrays = {}
+    if columns is not None:
+        settings["column_limit"] = columns.limit
+        arrays["turn"] = columns.turn * columns.scale
+    first = () if plan.preparation is None else proofs_of(plan.preparation)
+    proofs = ("streaming", *first, *proofs_of(plan.method))
+    return found, promise, found.release(
+        plan.method.name, promise, settings, arrays=arrays, proofs=proofs
+    )
 
 
 def _promise(
     stream: Stream, plan: StreamPlan, gate: Gate, budget: Budget, *, simulated: bool
 ) -> Guarantee:
     """Return the promise for all releases of a stream together."""
-    centre = (
-        CENTRE_CLAUSES["none"]
-        if plan.centre is None
-        else f"{CENTRE_CLAUSES['located']} without a bound from records used for nothing else"
-    )
-    start = plan.stated.start
+    stated = plan.bounded(stream)
     return Guarantee(
         budget=budget,
         cost=plan.charge,
         adjacency=ADJACENCY,
         protects=plan.unit,
         bounds=(
-            *plan.stated.words,
-            centre,
-            *(() if plan.scale is None else ("columns divided by scales stated by the caller",)),
+            *stated.words,
+            *_prepared_words(stream, plan),
             *stream.settings["read"]["remarks"],
-            *invalid_words(start.on_invalid, start.on_missing, corrects=False),
+            *invalid_words(stated.start.on_invalid, stated.start.on_missing, corrects=False),
             *_used_once(plan),
         ),
         numerics=Numerics.EXACT if stream.exact else Numerics.IDEALISED,
@@ -97,6 +103,20 @@ def _promise(
         merged_ids=stream.merged_ids,
         arrivals=plan.max_arrivals if stream.arrival and plan.unit.owns_many else None,
     )
+
+
+def _prepared_words(stream: Stream, plan: StreamPlan) -> Iterator[str]:
+    """Describe the centre and the scales, and the limits that came with them."""
+    if plan.centred:
+        yield CENTRE_CLAUSES["none"]
+    else:
+        yield f"{CENTRE_CLAUSES['located']} without a bound from records used for nothing else"
+    if plan.scale is not None:
+        yield "columns divided by scales stated by the caller"
+    if stream.bounds is not None and stream.bounds.columns is not None:
+        columns = stream.bounds.columns
+        yield "columns divided by scales found privately from the same records"
+        yield entries_clause(columns.limit, float(columns.turn.min()))
 
 
 def _used_once(plan: StreamPlan) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from eigenveil.estimators.stream_possible import require_possible
 from eigenveil.exceptions import DuplicateBatchError, StateError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.one_pass import OnePassState
+from eigenveil.mechanisms.row_bounds import ReleasedScales, RowBounds
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.cost import Cost
@@ -55,8 +56,9 @@ __all__ = [
 ]
 
 ADJACENCY = Adjacency.REPLACE_ONE  # of every stream: the number of records is public
-_FORMAT = "eigenveil-stream/6"  # another one where OnePassState or the settings have other fields
-_READ = (_FORMAT, "eigenveil-stream/5")  # the latter has digests of rows, which nothing needs
+_FORMAT = "eigenveil-stream/7"  # another one where OnePassState or the settings have other fields
+# Streams of 6 and 5 have no clipping radius; those of 5 have digests of rows, which nothing needs.
+_READ = (_FORMAT, "eigenveil-stream/6", "eigenveil-stream/5")
 _NOTICE = (
     "PRIVATE: holds records that wait for their batch. Keep it like the table itself, publish only "
     "what release_ saves."
@@ -71,7 +73,6 @@ _NOTED = (
     "exact",
     "finished",
     "arrival",
-    "centre_error",
     "rows",
     "labels",
 )
@@ -99,10 +100,8 @@ class Stream:
         Records that were handed to batches, and those of them that something was learnt from.
     arrival : bool
         Whether records were used as they came, not in a secret random order.
-    centre, iterate : array, OnePassState or None
+    bounds, iterate : RowBounds, OnePassState or None
         What was released so far.
-    centre_error : float
-        Expected squared error of the centre: of unit rows, as a share; public.
     rows : dict or None
         The file of records beside the state: its name, its sum, and the number of its first record.
     labels : list of str
@@ -131,8 +130,7 @@ class Stream:
     exact: bool = True
     finished: bool = False
     arrival: bool = True
-    centre: NDArray[np.float64] | None = None
-    centre_error: float = 0.0
+    bounds: RowBounds | None = None
     iterate: OnePassState | None = None
     rows: dict[str, Any] | None = None
     labels: list[str] = field(default_factory=list)
@@ -231,14 +229,14 @@ class Stream:
 
     def _packed(self) -> bytes:
         arrays: dict[str, Any] = {}
-        if self.centre is not None:
-            arrays["centre"] = self.centre
+        if self.bounds is not None:
+            arrays |= _bound_arrays(self.bounds)
         if self.iterate is not None:
             for each in fields(self.iterate):
                 arrays[f"iterate_{each.name}"] = np.asarray(getattr(self.iterate, each.name))
         if self.persons is not None:
             arrays |= self.persons.arrays()
-        noted = {name: getattr(self, name) for name in _NOTED}
+        noted = {name: getattr(self, name) for name in _NOTED} | _noted_bounds(self.bounds)
         return pack_state({"format": _FORMAT, "notice": _NOTICE, **noted}, arrays)
 
     def _save_records(self, path: Path) -> None:
@@ -262,7 +260,7 @@ class Stream:
             arrays = decode_arrays(packed)
             stream = cls(
                 **{name: document[name] for name in _NOTED},
-                centre=arrays.get("centre"),
+                bounds=_bounds(document, arrays),
                 iterate=_iterate(arrays),
                 persons=StreamPersons.from_arrays(arrays),
                 waiting=_waiting(path, document["rows"], document["spent"]),
@@ -309,6 +307,37 @@ def sweep(stream: Stream) -> None:
         with unchanged(stream.path, stream.found):  # they are not of a save that is going on
             for path in left:
                 remove_rows(path)
+
+
+def _noted_bounds(bounds: RowBounds | None) -> dict[str, float | None]:
+    """Return the single numbers among released bounds on rows."""
+    columns = None if bounds is None else bounds.columns
+    return {
+        "centre_error": 0.0 if bounds is None else bounds.centre_error,
+        "row_norm": None if bounds is None else bounds.row_norm,
+        "column_limit": None if columns is None else columns.limit,
+    }
+
+
+def _bound_arrays(bounds: RowBounds) -> dict[str, NDArray[np.float64]]:
+    columns = bounds.columns
+    scales = {} if columns is None else {"scale": columns.scale, "turn": columns.turn}
+    return {"centre": bounds.centre, **scales}
+
+
+def _bounds(document: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> RowBounds | None:
+    if "centre" not in arrays:
+        return None
+    columns = None
+    if "scale" in arrays:
+        scale, turn, limit = arrays["scale"], arrays["turn"], document["column_limit"]
+        columns = ReleasedScales(scale=scale, turn=turn, limit=limit)
+    return RowBounds(
+        centre=arrays["centre"],
+        centre_error=document["centre_error"],
+        row_norm=document.get("row_norm"),  # which earlier formats do not have
+        columns=columns,
+    )
 
 
 def _iterate(arrays: dict[str, NDArray[Any]]) -> OnePassState | None:

@@ -127,9 +127,10 @@ class LocatedCentre(Generic[Result]):
         )
 
     @classmethod
-    def whole(cls, mu: float, inner: Procedure[Result]) -> Self:
+    def whole(cls, mu: float, inner: Procedure[Result], *, directions: bool = True) -> Self:
         """Build it with a whole ``mu`` for the centre; ``inner`` comes on top."""
-        return cls.build([vector_noise(part(Gaussian(mu), share)) for share in _WHOLE], inner)
+        noises = [vector_noise(part(Gaussian(mu), share)) for share in _WHOLE]
+        return cls.build(noises, inner, directions=directions)
 
     def cost(self) -> Cost:
         """Return the cost of all steps, composed."""
