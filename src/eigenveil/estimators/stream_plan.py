@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.data.clip import Clip
 from eigenveil.data.sources import Batch
 from eigenveil.estimators.stream_state import Stream
 from eigenveil.exceptions import InvalidParameterError
@@ -28,7 +29,7 @@ __all__ = ["StreamPlan", "planned", "streaming_entry"]
 
 # Records of the first batch, in units of 1/mu: enough for distances to stand out (`distances`), and
 # for an error of the centre of about a twentieth of the spread.
-_CENTRE_SEARCH, _CENTRE_NOISE, _CENTRE_FEWEST = 360.0, 80.0, 32
+_CENTRE_SEARCH, _CENTRE_NOISE, _CENTRE_FEWEST = 240.0, 60.0, 32
 _RADIUS_SEARCH = 100.0
 # The same for private scales, over sqrt(d), d and sqrt(d): enough for scales to stand out and for
 # circles of a thousand scales; and for a first matrix to refine them, where columns are not many.
@@ -101,10 +102,10 @@ class StreamPlan:
             preparation = FrontBounds.whole(method.mu, records, n_columns)
         elif not centred:
             records = _centre_records(method.mu, n_columns)
-            preparation = LocatedBounds.whole(method.mu, n_columns)
+            preparation = LocatedBounds.whole(method.mu)
         elif row_norm == "private":
             records = _radius_records(method.mu)
-            preparation = RadiusBounds.whole(method.mu, n_columns)
+            preparation = RadiusBounds.whole(method.mu)
         if row_norm is None and preparation is None:
             stated = _unit_rows(on_invalid, on_missing)
         else:
@@ -168,23 +169,29 @@ class StreamPlan:
             size += self.method.first_batch(self.d)
         return max(0, size - stream.buffered)
 
-    def bounded(self, stream: Stream) -> StatedBounds:
-        """Return how rows are bounded in this stream, as far as that was released."""
+    def bounded(self, stream: Stream, records: int) -> tuple[StatedBounds, Clip]:
+        """Return the bounds on rows and their clip, for an estimate from so many of the records.
+
+        Bounds that were not released yet are those that hold without them.
+        """
         found, stated = stream.bounds, self.stated
         if found is None:
-            return stated
-        if found.row_norm is None and stated.private:  # a stream that an earlier version began
-            return _unit_rows(stated.start.on_invalid, stated.start.on_missing)
-        return stated.chosen(found.row_norm, stated.words_with(found.row_norm))
+            return stated, stated.clip
+        used = max(1, records - self.preparing_records)
+        norm = found.row_norm(stated.start, self.method.mu, used)
+        if norm is None and stated.private:  # a stream that an earlier version began
+            stated = _unit_rows(stated.start.on_invalid, stated.start.on_missing)
+        stated = stated.chosen(norm, stated.words_with(norm))
+        clip = replace(stated.clip, centre=found.centre)
+        return stated, clip if norm is None else replace(clip, row_norm=norm)
 
     def step(self, stream: Stream, batch: Batch, gate: Gate) -> None:
         """Spend one batch: on the preparation, or on a correction of the components."""
         if self.preparation is not None and stream.bounds is None:
             stream.bounds = self.preparation.run(batch, self.stated.start, gate)
             return
-        clip = self.bounded(stream).clip
+        _, clip = self.bounded(stream, batch.records.stop)
         if stream.bounds is not None:
-            clip = stream.bounds.clip(clip)
             batch = stream.bounds.seen(batch, clip)
         iterate = stream.iterate or self.method.start(self.d, clip, gate)
         stream.iterate = self.method.advance(iterate, batch, clip, gate)

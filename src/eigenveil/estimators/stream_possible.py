@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eigenveil.data.clip import NO_EXPONENT
 from eigenveil.mechanisms.pca.one_pass import OnePassState
 from eigenveil.mechanisms.row_bounds import ReleasedScales, RowBounds
+from eigenveil.mechanisms.scalars.distances import NoisyDistances
 from eigenveil.privacy.adjacency import Unit
 
 if TYPE_CHECKING:
@@ -70,24 +72,35 @@ def _are_possible(persons: "StreamPersons | None", stream: "Stream") -> bool:
 
 def _are_bounds(bounds: RowBounds, d: int) -> bool:
     """Return whether a first batch may have released these bounds on rows."""
-    norm, columns = bounds.row_norm, bounds.columns
+    found, columns = bounds.distances, bounds.columns
     return (
         _is_table(bounds.centre, (d,))
         and type(bounds.centre_error) in (float, int)
         and 0 <= bounds.centre_error < math.inf
-        and (norm is None or _is_length(norm))
-        and (columns is None or (norm is not None and _are_scales(columns, d)))
+        and (found is None or _are_distances(found))
+        and (columns is None or (found is not None and _are_scales(columns, d)))
+    )
+
+
+def _are_distances(found: NoisyDistances) -> bool:
+    return (
+        type(found.per_octave) is int
+        and found.per_octave >= 1
+        and _is_positive(found.rows)
+        and _is_positive(found.unseen)
+        and _is_table(found.counts, (NO_EXPONENT // 2 * found.per_octave,))
+        and bool((found.counts >= 0).all())
     )
 
 
 def _are_scales(columns: ReleasedScales, d: int) -> bool:
     lengths = (columns.scale, columns.turn)
-    return _is_length(columns.limit) and all(
+    return _is_positive(columns.limit) and all(
         _is_table(each, (d,)) and bool((each > 0).all()) for each in lengths
     )
 
 
-def _is_length(number: Any) -> bool:
+def _is_positive(number: Any) -> bool:
     return type(number) is float and 0 < number < math.inf
 
 

@@ -11,6 +11,7 @@ from eigenveil.estimators.results import ComponentResult, component_result, publ
 from eigenveil.estimators.stream_plan import StreamPlan
 from eigenveil.estimators.stream_state import ADJACENCY, Stream
 from eigenveil.mechanisms.base import Gate, proofs_of
+from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.execute import invalid_words
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.clauses import CENTRE_CLAUSES, entries_clause
@@ -40,7 +41,8 @@ def published(
     noisy = iterate.components(plan.method.n_components)
     if stream.used < plan.needed:  # a random start may still show
         noisy = replace(noisy, reliability=np.zeros(len(noisy.components)))
-    bounds, stated = stream.bounds, plan.bounded(stream)
+    bounds = stream.bounds
+    stated, clip = plan.bounded(stream, iterate.records)
     columns = None if bounds is None else bounds.columns
     scale = plan.scale if columns is None else columns.scale
     found = component_result(
@@ -48,9 +50,9 @@ def published(
         centre=np.zeros(plan.d) if bounds is None else bounds.centre,
         centre_error=0.0 if bounds is None else bounds.centre_error,
         scale=np.ones(plan.d) if scale is None else scale,
-        shares=stated.clip.normalise,
+        shares=clip.normalise,
     )
-    promise = _promise(stream, plan, gate, budget, simulated=simulated)
+    promise = _promise(stream, plan, gate, stated, budget, simulated=simulated)
     settings = public_settings(
         n_features=plan.d,
         n_rows=stream.used,
@@ -66,24 +68,28 @@ def published(
         encoding=stream.settings["read"]["encoding"],
     )
     settings["centring"] = "none" if plan.centred else "located"
-    if bounds is not None and bounds.row_norm is not None:
-        settings["chosen_row_norm"] = bounds.row_norm
+    if bounds is not None and bounds.distances is not None:
+        settings["chosen_row_norm"] = clip.row_norm
     arrays = {}
     if columns is not None:
         settings["column_limit"] = columns.limit
         arrays["turn"] = columns.turn * columns.scale
     first = () if plan.preparation is None else proofs_of(plan.preparation)
     proofs = ("streaming", *first, *proofs_of(plan.method))
-    return found, promise, found.release(
-        plan.method.name, promise, settings, arrays=arrays, proofs=proofs
-    )
+    released = found.release(plan.method.name, promise, settings, arrays=arrays, proofs=proofs)
+    return found, promise, released
 
 
 def _promise(
-    stream: Stream, plan: StreamPlan, gate: Gate, budget: Budget, *, simulated: bool
+    stream: Stream,
+    plan: StreamPlan,
+    gate: Gate,
+    stated: StatedBounds,
+    budget: Budget,
+    *,
+    simulated: bool,
 ) -> Guarantee:
     """Return the promise for all releases of a stream together."""
-    stated = plan.bounded(stream)
     return Guarantee(
         budget=budget,
         cost=plan.charge,
@@ -106,7 +112,9 @@ def _promise(
 
 
 def _prepared_words(stream: Stream, plan: StreamPlan) -> Iterator[str]:
-    """Describe the centre and the scales, and the limits that came with them."""
+    """Describe what the first batch released, as far as it was asked for."""
+    if stream.bounds is not None and stream.bounds.distances is not None:
+        yield "rows of earlier batches pulled in to a distance that suits fewer records"
     if plan.centred:
         yield CENTRE_CLAUSES["none"]
     else:

@@ -30,6 +30,7 @@ from eigenveil.exceptions import DuplicateBatchError, StateError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.one_pass import OnePassState
 from eigenveil.mechanisms.row_bounds import ReleasedScales, RowBounds
+from eigenveil.mechanisms.scalars.distances import NoisyDistances
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.cost import Cost
@@ -57,7 +58,7 @@ __all__ = [
 
 ADJACENCY = Adjacency.REPLACE_ONE  # of every stream: the number of records is public
 _FORMAT = "eigenveil-stream/7"  # another one where OnePassState or the settings have other fields
-# Streams of 6 and 5 have no clipping radius; those of 5 have digests of rows, which nothing needs.
+# Streams of 6 and 5 have no distances; those of 5 have digests of rows, which nothing needs.
 _READ = (_FORMAT, "eigenveil-stream/6", "eigenveil-stream/5")
 _NOTICE = (
     "PRIVATE: holds records that wait for their batch. Keep it like the table itself, publish only "
@@ -309,33 +310,41 @@ def sweep(stream: Stream) -> None:
                 remove_rows(path)
 
 
-def _noted_bounds(bounds: RowBounds | None) -> dict[str, float | None]:
+def _noted_bounds(bounds: RowBounds | None) -> dict[str, Any]:
     """Return the single numbers among released bounds on rows."""
-    columns = None if bounds is None else bounds.columns
+    if bounds is None:
+        return {"centre_error": 0.0, "distances": None, "column_limit": None}
+    found, columns = bounds.distances, bounds.columns
+    seen = None
+    if found is not None:
+        seen = {"rows": found.rows, "unseen": found.unseen, "per_octave": found.per_octave}
     return {
-        "centre_error": 0.0 if bounds is None else bounds.centre_error,
-        "row_norm": None if bounds is None else bounds.row_norm,
+        "centre_error": bounds.centre_error,
+        "distances": seen,
         "column_limit": None if columns is None else columns.limit,
     }
 
 
 def _bound_arrays(bounds: RowBounds) -> dict[str, NDArray[np.float64]]:
-    columns = bounds.columns
+    found, columns = bounds.distances, bounds.columns
+    distances = {} if found is None else {"distances": found.counts}
     scales = {} if columns is None else {"scale": columns.scale, "turn": columns.turn}
-    return {"centre": bounds.centre, **scales}
+    return {"centre": bounds.centre, **distances, **scales}
 
 
 def _bounds(document: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> RowBounds | None:
     if "centre" not in arrays:
         return None
-    columns = None
+    found = columns = None
+    if "distances" in arrays:  # which earlier formats do not have
+        found = NoisyDistances(arrays["distances"], **document["distances"])
     if "scale" in arrays:
         scale, turn, limit = arrays["scale"], arrays["turn"], document["column_limit"]
         columns = ReleasedScales(scale=scale, turn=turn, limit=limit)
     return RowBounds(
         centre=arrays["centre"],
         centre_error=document["centre_error"],
-        row_norm=document.get("row_norm"),  # which earlier formats do not have
+        distances=found,
         columns=columns,
     )
 

@@ -7,16 +7,20 @@ Later batches see their rows through numbers that the first one released: public
 see the whole first batch and share its budget: half the records at the same cost would double the
 noise of a step, half of mu^2 makes it sqrt(2) times as large.
 
-- `LocatedBounds`: distances, a mean, distances, a mean, and distances about that (`located`). The
-  last ones say where rows are clipped, by the rule of whole tables (`ranged`).
+- `LocatedBounds`: a centre from nothing in four steps (`located`), and distances about it.
 - `RadiusBounds`: distances about the origin alone.
-- `FrontBounds`: scales, a centre, finer scales and a radius (`front`).
+- `FrontBounds`: scales, a centre and finer scales (`front`), and distances.
+
+The distances say where to clip the rows of each later batch: where noise and loss together are
+least, as in whole tables (`ranged`), for the records that have arrived by then. A stream that goes
+on clips less and less. Noise turns directions, while clipping rather shrinks what lies along them:
+so noise weighs several times its Frobenius norm.
 
 Proof: docs/proofs/streaming.md.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
@@ -30,16 +34,17 @@ from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.front import Front
 from eigenveil.mechanisms.located import LocatedCentre
-from eigenveil.mechanisms.ranged import clipping_radius, noise_rows
+from eigenveil.mechanisms.ranged import clipping_radius
 from eigenveil.mechanisms.scalars.distances import NoisyDistances, PrivateDistances
 from eigenveil.privacy.accounting import part
-from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.wording import option
 
 __all__ = ["FrontBounds", "LocatedBounds", "RadiusBounds", "ReleasedScales", "RowBounds"]
 
-_SEARCH_SHARE = 0.05  # of mu^2, for the last distances beside a centre
+# Shares of mu^2: each search on the way to a centre, each mean, and the distances about it.
+_SEARCH_SHARE, _MEAN_SHARES, _LAST_SEARCH_SHARE = 0.05, (0.04, 0.08, 0.15, 0.28), 0.25
+_NOISE_WEIGHT = 6.0  # rows that noise weighs when a radius is chosen, over d/mu
 # Strengths of a front, over that of its first steps alone: those are a share of it.
 _FRONT_STRENGTHS = np.geomspace(4.0, 1.0, 97)
 _ROUNDING = 1 - 2.0**-30
@@ -75,9 +80,8 @@ class RowBounds:
         In units of the scales, where there are any.
     centre_error : float
         Its expected squared error; of unit rows, as a share.
-    row_norm : float or None
-        Distance from the centre at which rows are clipped; None where a stated one holds, or rows
-        have unit length.
+    distances : NoisyDistances, optional
+        Distances of rows from the centre; those of streams of earlier versions were not kept.
     columns : ReleasedScales, optional
         Scales of the columns, where they were looked for.
 
@@ -85,13 +89,18 @@ class RowBounds:
 
     centre: NDArray[np.float64]
     centre_error: float
-    row_norm: float | None = None
+    distances: NoisyDistances | None = None
     columns: ReleasedScales | None = None
 
-    def clip(self, stated: Clip) -> Clip:
-        """Return the clip of later batches, from the one that holds without these numbers."""
-        norm = stated.row_norm if self.row_norm is None else self.row_norm
-        return replace(stated, centre=self.centre, row_norm=norm)
+    def row_norm(self, stated: Clip, mu: float, records: int) -> float | None:
+        """Return the clipping radius for an estimate from so many records; None if unknown.
+
+        ``stated`` has the largest one, ``mu`` is what a batch spends.
+        """
+        if self.distances is None:
+            return None
+        rows = self.centre.size * _NOISE_WEIGHT / mu
+        return clipping_radius(self.distances, stated, rows, records)
 
     def seen(self, batch: Batch, clip: Clip) -> Batch:
         """Return the records of a batch divided by the scales and within the limits."""
@@ -109,111 +118,108 @@ class RowBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocatedBounds:
-    """A centre and a clipping radius about it. Fields are public, never data.
+    """A centre, and distances about it. Fields are public, never data.
 
     Attributes
     ----------
     inner : LocatedCentre
-        Finds the centre, then distances about it.
-    rows : float
-        The noise of a step, in rows: see `noise_rows`.
+        Finds the centre, then the distances.
 
     """
 
     name: ClassVar[str] = "located"
     inner: LocatedCentre[NoisyDistances]
-    rows: float
 
     @classmethod
-    def whole(cls, mu: float, columns: int) -> Self:
+    def whole(cls, mu: float) -> Self:
         """Build it with a whole ``mu``."""
-        search = PrivateDistances(noise=vector_noise(part(Gaussian(mu), _SEARCH_SHARE)))
-        located = LocatedCentre.whole(mu, search, directions=False)
-        return cls(inner=located, rows=_noise_rows(mu, columns))
+        noises = [vector_noise(part(Gaussian(mu), s)) for s in (_SEARCH_SHARE, *_MEAN_SHARES)]
+        last = PrivateDistances(noise=vector_noise(part(Gaussian(mu), _LAST_SEARCH_SHARE)))
+        return cls(inner=LocatedCentre.build(noises, last, directions=False))
 
     def cost(self) -> Cost:
         """Return the cost of all steps, composed."""
         return self.inner.cost()
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> RowBounds:
-        """Read the batch; within the norm of ``start``."""
+        """Read the batch; ``start`` has the stated bound on rows, if any."""
         found = self.inner.run(source, start, gate)
         if np.isnan(found.centre).any():
             raise _nothing_found()
         return RowBounds(
             centre=found.centre,
             centre_error=found.centre_error,
-            row_norm=_radius(found.inner, start, self.rows),
+            distances=_clear(found.inner, start),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RadiusBounds:
-    """A clipping radius about the origin. Fields are public, never data.
+    """Distances from the origin. Fields are public, never data.
 
     Attributes
     ----------
     inner : PrivateDistances
         The search.
-    rows : float
-        The noise of a step, in rows: see `noise_rows`.
 
     """
 
     name: ClassVar[str] = "radius"
     inner: PrivateDistances
-    rows: float
 
     @classmethod
-    def whole(cls, mu: float, columns: int) -> Self:
+    def whole(cls, mu: float) -> Self:
         """Build it with a whole ``mu``."""
-        search = PrivateDistances(noise=vector_noise(Gaussian(mu)))
-        return cls(inner=search, rows=_noise_rows(mu, columns))
+        return cls(inner=PrivateDistances(noise=vector_noise(Gaussian(mu))))
 
     def cost(self) -> Cost:
         """Return the cost of the search."""
         return self.inner.cost()
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> RowBounds:
-        """Read the batch."""
+        """Read the batch; ``start`` has the stated bound on rows, if any."""
         found = self.inner.run(source, start, gate)
         origin = np.zeros(source.n_columns)
-        norm = _radius(found, start, self.rows)
-        return RowBounds(centre=origin, centre_error=0.0, row_norm=norm)
+        return RowBounds(centre=origin, centre_error=0.0, distances=_clear(found, start))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontBounds:
-    """Scales of columns, a centre and a clipping radius. Fields are public, never data.
+    """Scales of columns, a centre, and distances. Fields are public, never data.
 
     Attributes
     ----------
     mu : float
         Of all steps together.
-    inner : Front
-        Takes the steps. It is stronger than ``mu``, as the matrices that it would end with, which
-        have most of its budget, are left out.
+    front : Front
+        Takes the first steps. It is stronger than ``mu``: the matrices that it would end with,
+        which have most of its budget, are left out.
+    inner : PrivateDistances
+        The search about the centre that was found.
 
     """
 
     name: ClassVar[str] = "front"
     mu: float
-    inner: Front
+    front: Front
+    inner: PrivateDistances
 
     @classmethod
     def whole(cls, mu: float, rows: int, columns: int) -> Self:
         """Build it with a whole ``mu`` for a batch of so many rows."""
+        most = mu * math.sqrt(1 - _LAST_SEARCH_SHARE) * _ROUNDING
         fronts = (Front(mu=mu * f, rows=rows, columns=columns) for f in _FRONT_STRENGTHS)
-        front = next(front for front in fronts if _spent(front) <= mu * _ROUNDING)
-        return cls(mu=mu, inner=front)
+        front = next(front for front in fronts if _spent(front) <= most)
+        last = PrivateDistances(noise=vector_noise(part(Gaussian(mu), _LAST_SEARCH_SHARE)))
+        return cls(mu=mu, front=front, inner=last)
 
     def cost(self) -> Cost:
         """Return the cost of all steps, composed."""
         return Gaussian(self.mu)
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> RowBounds:
-        """Read the batch; within the norm of ``start``, in units of the scales."""
-        ready = self.inner.prepare(source, start, gate)
+        """Read the batch; ``start`` has the stated bound on rows in units of scales, if any."""
+        ready = self.front.prepare(source, start, gate)
         if not ready.columns.known.any():
             raise NothingFoundError(
                 "no column's scale stands out from the noise, and the first records are spent: "
@@ -221,27 +227,25 @@ class FrontBounds:
                 option("scale"),
             )
         table = ready.table
+        found = self.inner.run(table.source, table.about, gate)
         return RowBounds(
             centre=table.centre,
             centre_error=ready.clip.centre_error,
-            row_norm=min(start.row_norm, ready.clip.row_norm),
+            distances=_clear(found, start),
             columns=ReleasedScales(scale=table.scale, turn=table.turn, limit=ready.limit),
         )
+
+
+def _clear(found: NoisyDistances, start: Clip) -> NoisyDistances:
+    """Return distances that stand out, or that are not needed."""
+    if not found.found and start.row_norm == LARGEST_NORM:
+        raise _nothing_found()
+    return found
 
 
 def _spent(front: Front) -> float:
     """Return the mu of all steps before the matrices."""
     return front.mu * math.sqrt(sum(front.shares.values()))
-
-
-def _noise_rows(mu: float, columns: int) -> float:
-    return noise_rows(Gaussian(mu), columns, Adjacency.REPLACE_ONE)
-
-
-def _radius(found: NoisyDistances, start: Clip, rows: float) -> float:
-    if not found.found and start.row_norm == LARGEST_NORM:
-        raise _nothing_found()
-    return clipping_radius(found, start, rows)
 
 
 def _nothing_found() -> NothingFoundError:
