@@ -18,6 +18,7 @@ from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassEntry
 from eigenveil.mechanisms.registry import ComponentEntry, Terms, entries, entry, unknown_mechanism
 from eigenveil.mechanisms.request import public_scale
 from eigenveil.mechanisms.row_bounds import FrontBounds, LocatedBounds, RadiusBounds, RowBounds
+from eigenveil.mechanisms.standardising import standardising_step
 from eigenveil.privacy.accounting import for_group
 from eigenveil.privacy.adjacency import ROW, Unit
 from eigenveil.privacy.budget import Budget
@@ -191,10 +192,15 @@ class StreamPlan:
             stream.bounds = self.preparation.run(batch, self.stated.start, gate)
             return
         _, clip = self.bounded(stream, batch.records.stop)
-        if stream.bounds is not None:
-            batch = stream.bounds.seen(batch, clip)
         iterate = stream.iterate or self.method.start(self.d, clip, gate)
-        stream.iterate = self.method.advance(iterate, batch, clip, gate)
+        bounds = stream.bounds
+        if bounds is None or bounds.columns is None:
+            stream.iterate = self.method.advance(iterate, batch, clip, gate)
+            return
+        seen = bounds.seen(batch, clip)
+        stream.iterate, stream.bounds = standardising_step(
+            self.method, iterate, bounds, seen, clip, gate
+        )
 
 
 def _centre_records(mu: float, d: int) -> int:

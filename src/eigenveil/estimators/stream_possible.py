@@ -48,7 +48,7 @@ def require_possible(stream: "Stream") -> None:
         and (d is None or _is_reading(settings["read"]))
         and (d is None or (type(d) is int and d >= 1))
         and (names is None or (_are_words(names) and len(names) == d))
-        and (stream.bounds is None or _are_bounds(stream.bounds, d))
+        and (stream.bounds is None or (d is not None and _are_bounds(stream.bounds, d)))
         and (iterate is None or _is_possible(iterate, settings))
         and all(_is_table(rows, (len(rows), d), finite=False) for rows in stream.waiting)
         and _are_possible(stream.persons, stream)
@@ -77,6 +77,7 @@ def _are_bounds(bounds: RowBounds, d: int) -> bool:
         _is_table(bounds.centre, (d,))
         and type(bounds.centre_error) in (float, int)
         and 0 <= bounds.centre_error < math.inf
+        and _is_positive(bounds.stretch)
         and (found is None or _are_distances(found))
         and (columns is None or (found is not None and _are_scales(columns, d)))
     )

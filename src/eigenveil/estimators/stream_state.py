@@ -313,7 +313,7 @@ def sweep(stream: Stream) -> None:
 def _noted_bounds(bounds: RowBounds | None) -> dict[str, Any]:
     """Return the single numbers among released bounds on rows."""
     if bounds is None:
-        return {"centre_error": 0.0, "distances": None, "column_limit": None}
+        return {"centre_error": 0.0, "distances": None, "column_limit": None, "stretch": 1.0}
     found, columns = bounds.distances, bounds.columns
     seen = None
     if found is not None:
@@ -322,6 +322,7 @@ def _noted_bounds(bounds: RowBounds | None) -> dict[str, Any]:
         "centre_error": bounds.centre_error,
         "distances": seen,
         "column_limit": None if columns is None else columns.limit,
+        "stretch": bounds.stretch,
     }
 
 
@@ -346,6 +347,7 @@ def _bounds(document: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> RowBou
         centre_error=document["centre_error"],
         distances=found,
         columns=columns,
+        stretch=document.get("stretch", 1.0),
     )
 
 

@@ -20,7 +20,7 @@ Proof: docs/proofs/streaming.md.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -84,6 +84,8 @@ class RowBounds:
         Distances of rows from the centre; those of streams of earlier versions were not kept.
     columns : ReleasedScales, optional
         Scales of the columns, where they were looked for.
+    stretch : float
+        Factor from the distances to those in the present scales, about.
 
     """
 
@@ -91,6 +93,7 @@ class RowBounds:
     centre_error: float
     distances: NoisyDistances | None = None
     columns: ReleasedScales | None = None
+    stretch: float = 1.0
 
     def row_norm(self, stated: Clip, mu: float, records: int) -> float | None:
         """Return the clipping radius for an estimate from so many records; None if unknown.
@@ -100,7 +103,30 @@ class RowBounds:
         if self.distances is None:
             return None
         rows = self.centre.size * _NOISE_WEIGHT / mu
-        return clipping_radius(self.distances, stated, rows, records)
+        radius = clipping_radius(self.distances, stated, rows, records)
+        return min(stated.row_norm, self.stretch * radius)
+
+    def renewed(
+        self,
+        offset: NDArray[np.float64],
+        factor: NDArray[np.float64],
+        squared_error: float,
+        stretch: float,
+    ) -> "RowBounds":
+        """Return the bounds about a centre moved by ``offset``, of columns divided by ``factor``.
+
+        ``squared_error`` is that of the offset, ``stretch`` what becomes of distances.
+        """
+        assert self.columns is not None  # none are divided otherwise
+        columns = self.columns
+        scales = replace(columns, scale=columns.scale * factor, turn=columns.turn / factor)
+        return replace(
+            self,
+            centre=(self.centre + offset) / factor,
+            centre_error=squared_error * float(np.mean(factor**-2)),
+            columns=scales,
+            stretch=self.stretch * stretch,
+        )
 
     def seen(self, batch: Batch, clip: Clip) -> Batch:
         """Return the records of a batch divided by the scales and within the limits."""

@@ -162,6 +162,36 @@ class OnePassState:
         mean = before + (released - before) * size / (self.trace_weight + size)
         return replace(self, trace=mean, trace_weight=self.trace_weight + size)
 
+    def standardised(
+        self, offset: NDArray[np.float64], factor: NDArray[np.float64], trace: float
+    ) -> "OnePassState":
+        """Return the estimate about a centre moved by ``offset``, of columns divided by ``factor``.
+
+        ``trace`` is that of the mean of the records, so divided. All of it is released or public.
+        """
+        basis, shares = self.basis, 1 / factor
+        turned = np.linalg.qr(basis * shares[:, None])[0]
+        columns = turned * shares[:, None]
+        # The estimate times them: see the module.
+        inside = basis.T @ columns
+        block = basis.T @ self.image
+        outer = self.image - basis @ block
+        within = (block + block.T) / 2 - self.level * np.eye(len(block))
+        image = self.level * columns + basis @ (within @ inside + outer.T @ columns)
+        image += outer @ inside - np.outer(offset, offset @ columns)
+        image *= shares[:, None]
+        noise = float(np.mean(shares**2)) ** 2  # as it changes the norm of noise
+        moved = replace(
+            self,
+            basis=turned,
+            image=image,
+            trace=trace,
+            noise_variance=self.noise_variance * noise,
+            doubt=self.doubt * noise,
+        )
+        leading, values = eigenpairs_of_image(turned, image, moved.level, turned.shape[1])
+        return replace(moved, basis=leading, image=leading * values)
+
     def narrowed(self, k: int) -> "OnePassState":
         """Return the state with the leading ``k`` columns alone."""
         basis, image = self.basis[:, :k], self.image[:, :k]
@@ -279,15 +309,26 @@ class OnePass(ABC):
             small, rest = split(self.mu, (_TRACE_SHARE, 1 - _TRACE_SHARE))
             iterate = iterate.traced(small, batch, clip, gate)
             method = replace(self, mu=rest)
-        after = method.step(iterate, batch, clip, gate)
-        return after if self.schedule is not None else self._considered(iterate, after)
+        return method.weighed_step(iterate, batch, clip, gate)
 
-    def _considered(self, before: OnePassState, after: OnePassState) -> OnePassState:
-        """Return what earlier steps are worth, and how many columns the next one needs.
+    def weighed_step(
+        self,
+        iterate: OnePassState,
+        batch: Records,
+        clip: Clip,
+        gate: Gate,
+        *,
+        narrows: bool = True,
+    ) -> OnePassState:
+        """Correct the estimate, and say what earlier steps are worth and how many columns to keep.
 
         While the leading directions turn, an image of others says little about theirs. Once they
         stand still, and their values too, further columns only add to the time, and to distances.
         """
+        after = self.step(iterate, batch, clip, gate)
+        return after if self.schedule is not None else self._considered(iterate, after, narrows)
+
+    def _considered(self, before: OnePassState, after: OnePassState, narrows: bool) -> OnePassState:
         k, columns = self.n_components, after.basis.shape[1]
         if not math.isfinite(before.noise_variance) or columns == k:
             return after
@@ -295,6 +336,8 @@ class OnePass(ABC):
         if cosine < _TURNING:
             # The next batch is larger, or else it has to add up with those before.
             return replace(after, doubt=_DOUBT * after.doubt) if self.batch_size is None else after
+        if not narrows:
+            return after
         values = after.values(k)
         same = np.abs(before.values(k) - values) <= _SAME * np.abs(values)
         clear = after.components(k).reliability.min() > _CLEAR
