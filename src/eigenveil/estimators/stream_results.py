@@ -13,6 +13,8 @@ from eigenveil.estimators.stream_state import ADJACENCY, Stream
 from eigenveil.mechanisms.base import Gate, proofs_of
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.execute import invalid_words
+from eigenveil.mechanisms.row_bounds import RowBounds
+from eigenveil.mechanisms.standardising import standardised
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.clauses import CENTRE_CLAUSES, entries_clause
 from eigenveil.privacy.guarantee import Guarantee, Numerics
@@ -38,10 +40,13 @@ def published(
     iterate = stream.iterate
     if iterate is None or math.isinf(iterate.noise_variance):  # a centre or a trace at most
         return None
+    bounds = stream.bounds
+    if bounds is not None and bounds.columns is not None:  # by all that is known of them
+        nowhere = np.zeros(plan.d)
+        iterate, bounds = standardised(iterate, nowhere, bounds, bounds.columns.deviations)
     noisy = iterate.components(plan.method.n_components)
     if stream.used < plan.needed:  # a random start may still show
         noisy = replace(noisy, reliability=np.zeros(len(noisy.components)))
-    bounds = stream.bounds
     stated, clip = plan.bounded(stream, iterate.records)
     columns = None if bounds is None else bounds.columns
     scale = plan.scale if columns is None else columns.scale
@@ -52,7 +57,7 @@ def published(
         scale=np.ones(plan.d) if scale is None else scale,
         shares=clip.normalise,
     )
-    promise = _promise(stream, plan, gate, stated, budget, simulated=simulated)
+    promise = _promise(stream, plan, bounds, gate, stated, budget, simulated=simulated)
     settings = public_settings(
         n_features=plan.d,
         n_rows=stream.used,
@@ -83,6 +88,7 @@ def published(
 def _promise(
     stream: Stream,
     plan: StreamPlan,
+    bounds: RowBounds | None,
     gate: Gate,
     stated: StatedBounds,
     budget: Budget,
@@ -97,7 +103,7 @@ def _promise(
         protects=plan.unit,
         bounds=(
             *stated.words,
-            *_prepared_words(stream, plan),
+            *_prepared_words(bounds, plan),
             *stream.settings["read"]["remarks"],
             *invalid_words(stated.start.on_invalid, stated.start.on_missing, corrects=False),
             *_used_once(plan),
@@ -111,9 +117,9 @@ def _promise(
     )
 
 
-def _prepared_words(stream: Stream, plan: StreamPlan) -> Iterator[str]:
+def _prepared_words(bounds: RowBounds | None, plan: StreamPlan) -> Iterator[str]:
     """Describe what the first batch released, as far as it was asked for."""
-    if stream.bounds is not None and stream.bounds.distances is not None:
+    if bounds is not None and bounds.distances is not None:
         yield "rows of earlier batches pulled in to a distance that suits fewer records"
     if plan.centred:
         yield CENTRE_CLAUSES["none"]
@@ -121,10 +127,9 @@ def _prepared_words(stream: Stream, plan: StreamPlan) -> Iterator[str]:
         yield f"{CENTRE_CLAUSES['located']} without a bound from records used for nothing else"
     if plan.scale is not None:
         yield "columns divided by scales stated by the caller"
-    if stream.bounds is not None and stream.bounds.columns is not None:
-        columns = stream.bounds.columns
-        yield "columns divided by scales found privately from the same records"
-        yield entries_clause(columns.limit, float(columns.turn.min()))
+    if bounds is not None and bounds.columns is not None:
+        yield "columns divided by private scales, which every batch has made finer"
+        yield entries_clause(bounds.columns.limit, float(bounds.columns.turn.min()))
 
 
 def _used_once(plan: StreamPlan) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ from eigenveil.data.sources import Batch, LimitedSource, RowSource
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.covariance.elliptical import CLEAR_VARIANCE
 from eigenveil.mechanisms.front import Front
 from eigenveil.mechanisms.located import LocatedCentre
 from eigenveil.mechanisms.ranged import clipping_radius
@@ -45,6 +46,8 @@ __all__ = ["FrontBounds", "LocatedBounds", "RadiusBounds", "ReleasedScales", "Ro
 # Shares of mu^2: each search on the way to a centre, each mean, and the distances about it.
 _SEARCH_SHARE, _MEAN_SHARES, _LAST_SEARCH_SHARE = 0.05, (0.04, 0.08, 0.15, 0.28), 0.25
 _NOISE_WEIGHT = 6.0  # rows that noise weighs when a radius is chosen, over d/mu
+_NEAR_FACTOR = 1.25  # of a scale, up to which it stays
+_MOST_FALL = 1.5  # of the scale of a column that has shown itself
 # Strengths of a front, over that of its first steps alone: those are a share of it.
 _FRONT_STRENGTHS = np.geomspace(4.0, 1.0, 97)
 _ROUNDING = 1 - 2.0**-30
@@ -52,7 +55,7 @@ _ROUNDING = 1 - 2.0**-30
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReleasedScales:
-    """Released scales of columns, and how far from the centre entries count, in these units.
+    """Released scales of columns, and what is known of their variances in these units.
 
     Attributes
     ----------
@@ -62,12 +65,79 @@ class ReleasedScales:
         Whole multiples of it are dropped from entries about the centre.
     limit : float
         Largest distance of an entry from the centre.
+    least : array of shape (d,)
+        Scales that later ones do not fall below; zero for a column that has not shown itself.
+    variances, noise : arrays of shape (d,)
+        Variances of the clipped rows, and the standard deviation of their noise; infinite before
+        there are any.
 
     """
 
     scale: NDArray[np.float64]
     turn: NDArray[np.float64]
     limit: float
+    least: NDArray[np.float64]
+    variances: NDArray[np.float64]
+    noise: NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls, scale: NDArray[np.float64], turn: NDArray[np.float64], limit: float
+    ) -> "ReleasedScales":
+        """Return scales of columns whose variances are not known yet."""
+        nothing = np.zeros(scale.size)
+        return cls(
+            scale=scale,
+            turn=turn,
+            limit=limit,
+            least=nothing,
+            variances=nothing,
+            noise=np.full(scale.size, np.inf),
+        )
+
+    def with_variances(self, variances: NDArray[np.float64], noise: float) -> "ReleasedScales":
+        """Return the scales with one more release of the variances, weighted by precision."""
+        weight = 1 / (1 + (noise / self.noise) ** 2)
+        pooled = self.variances + weight * (variances - self.variances)
+        return replace(self, variances=pooled, noise=np.sqrt(weight) * noise)
+
+    @property
+    def deviations(self) -> NDArray[np.float64]:
+        """Standard deviations of the columns, as far as noise tells.
+
+        A clear variance is taken at its word. A column that shows none has what noise leaves to it
+        at most.
+        """
+        clear = self._clear
+        noise = np.where(np.isinf(self.noise), 1.0, self.noise)
+        most = np.clip(self.variances, np.minimum(noise, 1.0), 1.0)
+        return np.sqrt(np.where(clear, self.variances, most))
+
+    @property
+    def _clear(self) -> NDArray[np.bool_]:
+        return self.variances > CLEAR_VARIANCE * self.noise
+
+    def renewal(self) -> NDArray[np.float64]:
+        """Return the factors by which scales are too large, where they are far off.
+
+        A column that has shown itself is not divided much further: rows that its own entries
+        lengthen are clipped, its variance falls with its scale, and no end would come to it.
+        """
+        factor = np.maximum(self.deviations, self.least / self.scale)
+        near = (factor > 1 / _NEAR_FACTOR) & (factor < _NEAR_FACTOR)
+        return np.where(near, 1.0, factor)
+
+    def divided(self, factor: NDArray[np.float64]) -> "ReleasedScales":
+        """Return the scales times a factor, and which of the columns have shown themselves."""
+        scale = self.scale * factor
+        return replace(
+            self,
+            scale=scale,
+            turn=self.turn / factor,
+            least=np.maximum(self.least, np.where(self._clear, scale / _MOST_FALL, 0.0)),
+            variances=self.variances / factor**2,
+            noise=self.noise / factor**2,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -106,26 +176,21 @@ class RowBounds:
         radius = clipping_radius(self.distances, stated, rows, records)
         return min(stated.row_norm, self.stretch * radius)
 
-    def renewed(
-        self,
-        offset: NDArray[np.float64],
-        factor: NDArray[np.float64],
-        squared_error: float,
-        stretch: float,
-    ) -> "RowBounds":
-        """Return the bounds about a centre moved by ``offset``, of columns divided by ``factor``.
+    def moved(self, offset: NDArray[np.float64], squared_error: float) -> "RowBounds":
+        """Return the bounds about a centre moved by an offset with this expected error."""
+        return replace(self, centre=self.centre + offset, centre_error=squared_error)
 
-        ``squared_error`` is that of the offset, ``stretch`` what becomes of distances.
-        """
+    def divided(self, factor: NDArray[np.float64]) -> "RowBounds":
+        """Return the bounds in scales that are larger by a factor."""
         assert self.columns is not None  # none are divided otherwise
-        columns = self.columns
-        scales = replace(columns, scale=columns.scale * factor, turn=columns.turn / factor)
+        columns = self.columns.divided(factor)
+        before, after = (np.maximum(c.variances, 0.0).sum() for c in (self.columns, columns))
         return replace(
             self,
-            centre=(self.centre + offset) / factor,
-            centre_error=squared_error * float(np.mean(factor**-2)),
-            columns=scales,
-            stretch=self.stretch * stretch,
+            centre=self.centre / factor,
+            centre_error=self.centre_error * float(np.mean(factor**-2)),
+            columns=columns,
+            stretch=self.stretch * (math.sqrt(after / before) if before > 0 else 1.0),
         )
 
     def seen(self, batch: Batch, clip: Clip) -> Batch:
@@ -258,7 +323,7 @@ class FrontBounds:
             centre=table.centre,
             centre_error=ready.clip.centre_error,
             distances=_clear(found, start),
-            columns=ReleasedScales(scale=table.scale, turn=table.turn, limit=ready.limit),
+            columns=ReleasedScales.of(table.scale, table.turn, ready.limit),
         )
 
 

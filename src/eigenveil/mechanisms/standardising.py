@@ -11,7 +11,6 @@ budget; the estimate, the scales and the centre follow: post-processing. What ea
 brought is carried over. Proof: docs/proofs/streaming.md.
 """
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -22,14 +21,13 @@ from eigenveil.data.gram import column_squares, total
 from eigenveil.data.sources import Batch
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.covariance.elliptical import CLEAR_VARIANCE
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassState
 from eigenveil.mechanisms.row_bounds import RowBounds
 from eigenveil.mechanisms.scalars.variances import PrivateVariances
 from eigenveil.privacy.accounting import split
 
-__all__ = ["standardising_step"]
+__all__ = ["standardised", "standardising_step"]
 
 _VARIANCE_SHARE, _MEAN_SHARE = 0.1, 0.05  # of mu^2
 
@@ -42,6 +40,7 @@ def standardising_step(
     ``batch`` and ``clip`` are those that ``bounds`` give.
     """
     rest = 1 - _VARIANCE_SHARE - _MEAN_SHARE
+    assert bounds.columns is not None  # whose scales are renewed
     shares = split(method.mu, (_VARIANCE_SHARE, _MEAN_SHARE, rest))
     variance, mean, step = (GaussianNoise(mu=mu) for mu in shares)
     squares = gate.draw(
@@ -52,22 +51,22 @@ def standardising_step(
     after = replace(method, mu=step.mu).weighed_step(before, batch, clip, gate, narrows=False)
     error = moved.squared_error / moved.offset.size
     variances = squares.values - moved.offset**2 + error
-    factor = _factor(variances, squares.deviation)
-    kept = np.maximum(variances, 0.0)
-    trace = float((kept / factor**2).sum())
-    stretch = math.sqrt(trace / float(kept.sum())) if kept.any() else 1.0
-    return (
-        after.standardised(moved.offset, factor, trace),
-        bounds.renewed(moved.offset, factor, moved.squared_error, stretch),
-    )
+    columns = bounds.columns.with_variances(variances, squares.deviation)
+    bounds = replace(bounds, columns=columns).moved(moved.offset, moved.squared_error)
+    return standardised(after, moved.offset, bounds, columns.renewal())
 
 
-def _factor(variances: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
-    """Return what columns are divided by further.
+def standardised(
+    iterate: OnePassState,
+    offset: NDArray[np.float64],
+    bounds: RowBounds,
+    factor: NDArray[np.float64],
+) -> tuple[OnePassState, RowBounds]:
+    """Return the estimate about a centre moved by ``offset``, of columns divided by ``factor``.
 
-    A clear variance is taken at its word. A column that shows none is divided by what the noise
-    leaves to it at most: it grows from batch to batch until it shows.
+    ``bounds`` have that centre and the scales before; those after come with the estimate.
     """
-    clear = variances > CLEAR_VARIANCE * noise
-    most = np.clip(variances, min(noise, 1.0), 1.0)
-    return np.sqrt(np.where(clear, variances, most))
+    bounds = bounds.divided(factor)
+    assert bounds.columns is not None
+    trace = float(np.maximum(bounds.columns.variances, 0.0).sum())
+    return iterate.standardised(offset, factor, trace), bounds
