@@ -35,6 +35,7 @@ from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.elliptical import CLEAR_VARIANCE
 from eigenveil.mechanisms.front import Front
 from eigenveil.mechanisms.located import LocatedCentre
+from eigenveil.mechanisms.prepared import Prepared
 from eigenveil.mechanisms.ranged import clipping_radius
 from eigenveil.mechanisms.scalars.distances import NoisyDistances, PrivateDistances
 from eigenveil.privacy.accounting import part
@@ -46,8 +47,10 @@ __all__ = ["FrontBounds", "LocatedBounds", "RadiusBounds", "ReleasedScales", "Ro
 # Shares of mu^2: each search on the way to a centre, each mean, and the distances about it.
 _SEARCH_SHARE, _MEAN_SHARES, _LAST_SEARCH_SHARE = 0.05, (0.04, 0.08, 0.15, 0.28), 0.25
 _NOISE_WEIGHT = 6.0  # rows that noise weighs when a radius is chosen, over d/mu
+_FOUND_NOISE = 0.3  # of the variance of a column whose scale was found, in these units
 _NEAR_FACTOR = 1.25  # of a scale, up to which it stays
 _MOST_FALL = 1.5  # of the scale of a column that has shown itself
+_MOST_RADIUS, _RADIUS_NOISE = 2.0, 0.004  # over sqrt(d), and over the noise of a variance as well
 # Strengths of a front, over that of its first steps alone: those are a share of it.
 _FRONT_STRENGTHS = np.geomspace(4.0, 1.0, 97)
 _ROUNDING = 1 - 2.0**-30
@@ -81,18 +84,16 @@ class ReleasedScales:
     noise: NDArray[np.float64]
 
     @classmethod
-    def of(
-        cls, scale: NDArray[np.float64], turn: NDArray[np.float64], limit: float
-    ) -> "ReleasedScales":
-        """Return scales of columns whose variances are not known yet."""
-        nothing = np.zeros(scale.size)
+    def of(cls, ready: Prepared) -> "ReleasedScales":
+        """Return the scales of a front: those that were found are about right."""
+        table, known = ready.table, ready.columns.known
         return cls(
-            scale=scale,
-            turn=turn,
-            limit=limit,
-            least=nothing,
-            variances=nothing,
-            noise=np.full(scale.size, np.inf),
+            scale=table.scale,
+            turn=table.turn,
+            limit=ready.limit,
+            least=np.zeros(known.size),
+            variances=known.astype(np.float64),
+            noise=np.where(known, _FOUND_NOISE, np.inf),
         )
 
     def with_variances(self, variances: NDArray[np.float64], noise: float) -> "ReleasedScales":
@@ -174,7 +175,11 @@ class RowBounds:
             return None
         rows = self.centre.size * _NOISE_WEIGHT / mu
         radius = clipping_radius(self.distances, stated, rows, records)
-        return min(stated.row_norm, self.stretch * radius)
+        if self.columns is None:
+            return radius
+        noise = math.sqrt(2) * self.centre.size / (records * mu)  # of a variance
+        most = max(_MOST_RADIUS, _RADIUS_NOISE / noise) * math.sqrt(self.centre.size)
+        return min(stated.row_norm, most, self.stretch * radius)
 
     def moved(self, offset: NDArray[np.float64], squared_error: float) -> "RowBounds":
         """Return the bounds about a centre moved by an offset with this expected error."""
@@ -323,7 +328,7 @@ class FrontBounds:
             centre=table.centre,
             centre_error=ready.clip.centre_error,
             distances=_clear(found, start),
-            columns=ReleasedScales.of(table.scale, table.turn, ready.limit),
+            columns=ReleasedScales.of(ready),
         )
 
 

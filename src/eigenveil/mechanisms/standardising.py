@@ -11,6 +11,7 @@ budget; the estimate, the scales and the centre follow: post-processing. What ea
 brought is carried over. Proof: docs/proofs/streaming.md.
 """
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -49,11 +50,16 @@ def standardising_step(
     moved = gate.draw(PrivateMean(noise=mean), total(batch, clip, gate.adjacency))
     before = replace(iterate, trace=float(squares.values.sum()))
     after = replace(method, mu=step.mu).weighed_step(before, batch, clip, gate, narrows=False)
-    error = moved.squared_error / moved.offset.size
-    variances = squares.values - moved.offset**2 + error
+    # The centre moves by what this mean is worth beside it, which takes as much from each moment.
+    weight = bounds.centre_error / (bounds.centre_error + moved.squared_error)
+    taken = weight * (2 - weight)
+    noise = moved.squared_error / moved.offset.size
+    variances = squares.values - taken * (moved.offset**2 - noise)
     columns = bounds.columns.with_variances(variances, squares.deviation)
-    bounds = replace(bounds, columns=columns).moved(moved.offset, moved.squared_error)
-    return standardised(after, moved.offset, bounds, columns.renewal())
+    centred = replace(bounds, columns=columns).moved(
+        weight * moved.offset, weight * moved.squared_error
+    )
+    return standardised(after, math.sqrt(taken) * moved.offset, centred, columns.renewal())
 
 
 def standardised(
