@@ -50,7 +50,7 @@ _NOISE_WEIGHT = 6.0  # rows that noise weighs when a radius is chosen, over d/mu
 _FOUND_NOISE = 0.3  # of the variance of a column whose scale was found, in these units
 _NEAR_FACTOR = 1.25  # of a scale, up to which it stays
 _MOST_FALL = 1.5  # of the scale of a column that has shown itself
-_MOST_RADIUS, _RADIUS_NOISE = 2.0, 0.004  # over sqrt(d), and over the noise of a variance as well
+_MOST_RADIUS, _RADIUS_NOISE = 1.5, 0.002  # over sqrt(d), and over the noise of a variance as well
 # Strengths of a front, over that of its first steps alone: those are a share of it.
 _FRONT_STRENGTHS = np.geomspace(4.0, 1.0, 97)
 _ROUNDING = 1 - 2.0**-30

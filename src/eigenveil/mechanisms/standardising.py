@@ -30,7 +30,7 @@ from eigenveil.privacy.accounting import split
 
 __all__ = ["standardised", "standardising_step"]
 
-_VARIANCE_SHARE, _MEAN_SHARE = 0.1, 0.05  # of mu^2
+_VARIANCE_SHARE, _MEAN_SHARE = 0.2, 0.05  # of mu^2
 
 
 def standardising_step(
