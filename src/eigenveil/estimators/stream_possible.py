@@ -138,7 +138,12 @@ def _is_possible(iterate: OnePassState, settings: dict[str, Any]) -> bool:
     for.
     """
     d, k = settings["n_features"], settings["n_components"]
-    numbers = (iterate.noise_variance, iterate.doubt, iterate.trace_weight)
+    numbers = (
+        iterate.noise_variance,
+        iterate.doubt,
+        iterate.trace_weight,
+        iterate.trace_noise,
+    )
     counts = (iterate.records, iterate.steps)
     return (
         iterate.basis.ndim == 2

@@ -354,6 +354,7 @@ def _bounds(document: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> RowBou
 def _iterate(arrays: dict[str, NDArray[Any]]) -> OnePassState | None:
     if not any(name.startswith("iterate_") for name in arrays):
         return None
+    arrays = {"iterate_trace_noise": np.zeros(()), **arrays}  # which earlier formats do not have
     stored = {each.name: arrays[f"iterate_{each.name}"] for each in fields(OnePassState)}
     values: dict[str, Any] = {name: a if a.ndim else a.item() for name, a in stored.items()}
     return OnePassState(**values)

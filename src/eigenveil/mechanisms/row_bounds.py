@@ -46,7 +46,7 @@ __all__ = ["FrontBounds", "LocatedBounds", "RadiusBounds", "ReleasedScales", "Ro
 
 # Shares of mu^2: each search on the way to a centre, each mean, and the distances about it.
 _SEARCH_SHARE, _MEAN_SHARES, _LAST_SEARCH_SHARE = 0.05, (0.04, 0.08, 0.15, 0.28), 0.25
-_NOISE_WEIGHT = 6.0  # rows that noise weighs when a radius is chosen, over d/mu
+_NOISE_WEIGHT = 8.0  # rows that noise weighs when a radius is chosen, over d/mu
 _FOUND_NOISE = 0.3  # of the variance of a column whose scale was found, in these units
 _NEAR_FACTOR = 1.25  # of a scale, up to which it stays
 _MOST_FALL = 1.5  # of the scale of a column that has shown itself

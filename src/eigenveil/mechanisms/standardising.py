@@ -48,7 +48,8 @@ def standardising_step(
         PrivateVariances(noise=variance), column_squares(batch, clip, gate.adjacency)
     )
     moved = gate.draw(PrivateMean(noise=mean), total(batch, clip, gate.adjacency))
-    before = replace(iterate, trace=float(squares.values.sum()))
+    noise_of_trace = math.sqrt(squares.values.size) * squares.deviation
+    before = replace(iterate, trace=float(squares.values.sum()), trace_noise=noise_of_trace)
     after = replace(method, mu=step.mu).weighed_step(before, batch, clip, gate, narrows=False)
     # The centre moves by what this mean is worth beside it, which takes as much from each moment.
     weight = bounds.centre_error / (bounds.centre_error + moved.squared_error)
@@ -75,4 +76,5 @@ def standardised(
     bounds = bounds.divided(factor)
     assert bounds.columns is not None
     trace = float(np.maximum(bounds.columns.variances, 0.0).sum())
-    return iterate.standardised(offset, factor, trace), bounds
+    noise = float(np.linalg.norm(bounds.columns.noise))
+    return iterate.standardised(offset, factor, trace, noise), bounds

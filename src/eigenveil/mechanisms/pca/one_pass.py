@@ -44,6 +44,7 @@ from eigenveil.mechanisms.registry import ComponentEntry
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.spectral import eigenpairs_of_image, signed
 from eigenveil.privacy.accounting import split
+from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost
 from eigenveil.text import plural
 from eigenveil.wording import option
@@ -59,6 +60,7 @@ _SAME, _CLEAR = 0.3, 0.9  # change of values, and reliability, of directions tha
 _TRACE_SHARE = 0.02  # of mu^2, where rows have no known length
 _FIRST_NOISE = 4.0  # times the operator norm of the noise on a first batch: the trace of unit rows
 _SMALLEST_FIRST_BATCH = 32  # records of a first batch
+_LEVEL_DEVIATIONS = 3.0  # of the noise of a trace, within which it tells no level
 _STEPS = 3  # batches at least, or there is nothing to correct
 
 
@@ -79,9 +81,9 @@ class OnePassState:
     ----------
     basis, image : arrays of shape (d, p)
         Q, and the estimate P of its image; in the caller's units.
-    trace, trace_weight : float
-        Of the mean of the records, not a number where it is unknown; and the squared sizes of the
-        batches that it is a mean of.
+    trace, trace_weight, trace_noise : float
+        Of the mean of the records, not a number where it is unknown; the squared sizes of the
+        batches that it is a mean of; and the standard deviation of its noise.
     records, steps : int
         How many records were used, in how many batches.
     noise_variance : float
@@ -99,15 +101,20 @@ class OnePassState:
     noise_variance: float = math.inf
     doubt: float = math.inf
     trace_weight: float = 0.0
+    trace_noise: float = 0.0
 
     @property
     def level(self) -> float:
-        """What the trace leaves to a direction outside the basis; zero where it is unknown."""
+        """What the trace leaves to a direction outside the basis.
+
+        Zero where that is unknown, or may be noise: a level above the leading values would replace
+        them by directions outside.
+        """
         d, p = self.basis.shape
         if p == d or math.isnan(self.trace):
             return 0.0
-        inside = float(np.einsum("ij,ij->", self.basis, self.image))
-        return max(0.0, self.trace - inside) / float(d - p)
+        outside = self.trace - float(np.einsum("ij,ij->", self.basis, self.image))
+        return outside / float(d - p) if outside > _LEVEL_DEVIATIONS * self.trace_noise else 0.0
 
     def values(self, k: int) -> NDArray[np.float64]:
         """Return the eigenvalues along the leading ``k`` directions."""
@@ -155,19 +162,31 @@ class OnePassState:
 
     def traced(self, mu: float, batch: Batch, clip: Clip, gate: Gate) -> "OnePassState":
         """Return the state with the trace of one more batch, bought at ``mu``."""
-        noise = PrivateTrace(noise=GaussianNoise(mu=mu))
-        released = gate.draw(noise, trace(batch, clip, gate.adjacency)).value
+        step = PrivateTrace(noise=GaussianNoise(mu=mu))
+        query = trace(batch, clip, gate.adjacency)
+        released = gate.draw(step, query).value
+        noise = noise_scale(query.sensitivity("l2"), mu) * query.unit
         size = len(batch.records) ** 2
+        share = size / (self.trace_weight + size)
         before = released if math.isnan(self.trace) else self.trace
-        mean = before + (released - before) * size / (self.trace_weight + size)
-        return replace(self, trace=mean, trace_weight=self.trace_weight + size)
+        return replace(
+            self,
+            trace=before + (released - before) * share,
+            trace_weight=self.trace_weight + size,
+            trace_noise=math.hypot((1 - share) * self.trace_noise, share * noise),
+        )
 
     def standardised(
-        self, offset: NDArray[np.float64], factor: NDArray[np.float64], trace: float
+        self,
+        offset: NDArray[np.float64],
+        factor: NDArray[np.float64],
+        trace: float,
+        trace_noise: float,
     ) -> "OnePassState":
         """Return the estimate about a centre moved by ``offset``, of columns divided by ``factor``.
 
-        ``trace`` is that of the mean of the records, so divided. All of it is released or public.
+        ``trace`` and its noise are those of the mean of the records, so divided. All of it is
+        released or public.
         """
         basis, shares = self.basis, 1 / factor
         turned = np.linalg.qr(basis * shares[:, None])[0]
@@ -186,6 +205,7 @@ class OnePassState:
             basis=turned,
             image=image,
             trace=trace,
+            trace_noise=trace_noise,
             noise_variance=self.noise_variance * noise,
             doubt=self.doubt * noise,
         )
