@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
 from eigenveil.data.sources import Batch
 from eigenveil.estimators.stream_state import Stream
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms.base import Gate, Procedure
+from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, RowNorm, StatedBounds
 from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassEntry
 from eigenveil.mechanisms.registry import ComponentEntry, Terms, entries, entry, unknown_mechanism
 from eigenveil.mechanisms.request import public_scale
-from eigenveil.mechanisms.row_bounds import FrontBounds, LocatedBounds, RadiusBounds, RowBounds
+from eigenveil.mechanisms.row_bounds import FrontBounds, LocatedBounds, Preparation, RadiusBounds
 from eigenveil.mechanisms.standardising import standardising_step
 from eigenveil.privacy.accounting import for_group
 from eigenveil.privacy.adjacency import ROW, Unit
@@ -61,7 +60,7 @@ class StreamPlan:
 
     d: int
     method: OnePass
-    preparation: Procedure[RowBounds] | None
+    preparation: Preparation | None
     preparing_records: int  # of the batch that pays for it
     stated: StatedBounds
     scale: NDArray[np.float64] | None = None
@@ -96,7 +95,7 @@ class StreamPlan:
         method = build(
             strength(budget, lambda mu: for_group(build(mu).cost(), max_arrivals), entry.name)
         )
-        preparation: Procedure[RowBounds] | None = None
+        preparation: Preparation | None = None
         records = 0
         if private_scale:
             records = _front_records(method.mu, n_columns)
@@ -170,37 +169,37 @@ class StreamPlan:
             size += self.method.first_batch(self.d)
         return max(0, size - stream.buffered)
 
-    def bounded(self, stream: Stream, records: int) -> tuple[StatedBounds, Clip]:
-        """Return the bounds on rows and their clip, for an estimate from so many of the records.
-
-        Bounds that were not released yet are those that hold without them.
-        """
+    def bounded(self, stream: Stream) -> StatedBounds:
+        """Return the bounds on rows of the last batch, and where they came from."""
         found, stated = stream.bounds, self.stated
-        if found is None:
-            return stated, stated.clip
-        used = max(1, records - self.preparing_records)
-        norm = found.row_norm(stated.start, self.method.mu, used)
-        if norm is None and stated.private:  # a stream that an earlier version began
-            stated = _unit_rows(stated.start.on_invalid, stated.start.on_missing)
-        stated = stated.chosen(norm, stated.words_with(norm))
-        clip = replace(stated.clip, centre=found.centre)
-        return stated, clip if norm is None else replace(clip, row_norm=norm)
+        if found is None or (found.distances is None and not stated.private):
+            return stated
+        if found.distances is None:  # a stream that an earlier version began
+            return _unit_rows(stated.start.on_invalid, stated.start.on_missing)
+        return stated.chosen(found.clipped, stated.words_with(found.clipped))
 
     def step(self, stream: Stream, batch: Batch, gate: Gate) -> None:
         """Spend one batch: on the preparation, or on a correction of the components."""
         if self.preparation is not None and stream.bounds is None:
             stream.bounds = self.preparation.run(batch, self.stated.start, gate)
             return
-        _, clip = self.bounded(stream, batch.records.stop)
-        iterate = stream.iterate or self.method.start(self.d, clip, gate)
+        clip = self.bounded(stream).clip
         bounds = stream.bounds
+        if bounds is not None:
+            clip = replace(clip, centre=bounds.centre)
+            records = max(1, batch.records.stop - self.preparing_records)
+            norm = bounds.row_norm(self.stated.start, self.method.mu, records)
+            if norm is not None:
+                clip = replace(clip, row_norm=norm)
+                bounds = replace(bounds, clipped=norm)
+        iterate = stream.iterate or self.method.start(self.d, clip, gate)
         if bounds is None or bounds.columns is None:
             stream.iterate = self.method.advance(iterate, batch, clip, gate)
-            return
-        seen = bounds.seen(batch, clip)
-        stream.iterate, stream.bounds = standardising_step(
-            self.method, iterate, bounds, seen, clip, gate
-        )
+        else:
+            seen = bounds.seen(batch, clip)
+            iterate, bounds = standardising_step(self.method, iterate, bounds, seen, clip, gate)
+            stream.iterate = iterate
+        stream.bounds = bounds
 
 
 def _centre_records(mu: float, d: int) -> int:

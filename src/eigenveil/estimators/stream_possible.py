@@ -78,6 +78,7 @@ def _are_bounds(bounds: RowBounds, d: int) -> bool:
         and type(bounds.centre_error) in (float, int)
         and 0 <= bounds.centre_error < math.inf
         and _is_positive(bounds.stretch)
+        and (bounds.clipped is None or (found is not None and _is_positive(bounds.clipped)))
         and (found is None or _are_distances(found))
         and (columns is None or (found is not None and _are_scales(columns, d)))
     )
@@ -95,9 +96,14 @@ def _are_distances(found: NoisyDistances) -> bool:
 
 
 def _are_scales(columns: ReleasedScales, d: int) -> bool:
-    lengths = (columns.scale, columns.turn)
-    return _is_positive(columns.limit) and all(
-        _is_table(each, (d,)) and bool((each > 0).all()) for each in lengths
+    """Return whether scales are positive numbers, and variances have noise."""
+    finite = (columns.scale, columns.turn, columns.least, columns.variances)
+    return (
+        _is_positive(columns.limit)
+        and all(_is_table(each, (d,)) for each in finite)
+        and _is_table(columns.noise, (d,), finite=False)
+        and all(bool((each > 0).all()) for each in (columns.scale, columns.turn, columns.noise))
+        and bool((columns.least >= 0).all())
     )
 
 

@@ -16,7 +16,7 @@ from eigenveil.mechanisms.execute import invalid_words
 from eigenveil.mechanisms.row_bounds import RowBounds
 from eigenveil.mechanisms.standardising import standardised
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.clauses import CENTRE_CLAUSES, entries_clause
+from eigenveil.privacy.clauses import CENTRE_CLAUSES, limits_clause
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.release import Release
 from eigenveil.text import plural
@@ -47,7 +47,7 @@ def published(
     noisy = iterate.components(plan.method.n_components)
     if stream.used < plan.needed:  # a random start may still show
         noisy = replace(noisy, reliability=np.zeros(len(noisy.components)))
-    stated, clip = plan.bounded(stream, iterate.records)
+    stated = plan.bounded(stream)
     columns = None if bounds is None else bounds.columns
     scale = plan.scale if columns is None else columns.scale
     found = component_result(
@@ -55,7 +55,7 @@ def published(
         centre=np.zeros(plan.d) if bounds is None else bounds.centre,
         centre_error=0.0 if bounds is None else bounds.centre_error,
         scale=np.ones(plan.d) if scale is None else scale,
-        shares=clip.normalise,
+        shares=stated.clip.normalise,
     )
     promise = _promise(stream, plan, bounds, gate, stated, budget, simulated=simulated)
     settings = public_settings(
@@ -73,15 +73,11 @@ def published(
         encoding=stream.settings["read"]["encoding"],
     )
     settings["centring"] = "none" if plan.centred else "located"
-    if bounds is not None and bounds.distances is not None:
-        settings["chosen_row_norm"] = clip.row_norm
-    arrays = {}
-    if columns is not None:
-        settings["column_limit"] = columns.limit
-        arrays["turn"] = columns.turn * columns.scale
-    first = () if plan.preparation is None else proofs_of(plan.preparation)
+    if bounds is not None and bounds.clipped is not None:
+        settings["chosen_row_norm"] = bounds.clipped
+    first = () if plan.preparation is None else plan.preparation.proofs
     proofs = ("streaming", *first, *proofs_of(plan.method))
-    released = found.release(plan.method.name, promise, settings, arrays=arrays, proofs=proofs)
+    released = found.release(plan.method.name, promise, settings, proofs=proofs)
     return found, promise, released
 
 
@@ -103,7 +99,7 @@ def _promise(
         protects=plan.unit,
         bounds=(
             *stated.words,
-            *_prepared_words(bounds, plan),
+            *_prepared_words(stream, bounds, plan),
             *stream.settings["read"]["remarks"],
             *invalid_words(stated.start.on_invalid, stated.start.on_missing, corrects=False),
             *_used_once(plan),
@@ -117,19 +113,31 @@ def _promise(
     )
 
 
-def _prepared_words(bounds: RowBounds | None, plan: StreamPlan) -> Iterator[str]:
+def _prepared_words(stream: Stream, bounds: RowBounds | None, plan: StreamPlan) -> Iterator[str]:
     """Describe what the first batch released, as far as it was asked for."""
-    if bounds is not None and bounds.distances is not None:
-        yield "rows of earlier batches pulled in to a distance that suits fewer records"
     if plan.centred:
         yield CENTRE_CLAUSES["none"]
     else:
-        yield f"{CENTRE_CLAUSES['located']} without a bound from records used for nothing else"
+        apart = bounds is None or bounds.columns is None
+        only = " from records used for nothing else" if apart else ""
+        yield f"{CENTRE_CLAUSES['located']} without a bound{only}"
     if plan.scale is not None:
         yield "columns divided by scales stated by the caller"
-    if bounds is not None and bounds.columns is not None:
-        yield "columns divided by private scales, which every batch has made finer"
-        yield entries_clause(bounds.columns.limit, float(bounds.columns.turn.min()))
+    if bounds is None or bounds.clipped is None:
+        return
+    if bounds.columns is None:
+        yield "rows of earlier batches pulled in to a distance that suits fewer records"
+        return
+    yield "columns divided by private scales, which every batch makes finer"
+    yield (
+        "each batch pulled in within its own scales, earlier ones to a distance that suits fewer "
+        "records"
+    )
+    columns = bounds.columns
+    assert stream.bounds is not None
+    assert stream.bounds.columns is not None  # of which these came
+    reach = columns.limit * stream.bounds.columns.scale / columns.scale
+    yield limits_clause(float(reach.min()), float(reach.max()), float(columns.turn.min()))
 
 
 def _used_once(plan: StreamPlan) -> tuple[str, ...]:

@@ -64,6 +64,7 @@ _NOTICE = (
     "PRIVATE: holds records that wait for their batch. Keep it like the table itself, publish only "
     "what release_ saves."
 )
+_BY_COLUMN = ("scale", "turn", "least", "variances", "noise")  # of released scales
 _NOTED = (
     "name",
     "settings",
@@ -313,7 +314,7 @@ def sweep(stream: Stream) -> None:
 def _noted_bounds(bounds: RowBounds | None) -> dict[str, Any]:
     """Return the single numbers among released bounds on rows."""
     if bounds is None:
-        return {"centre_error": 0.0, "distances": None, "column_limit": None, "stretch": 1.0}
+        return {"centre_error": 0.0}
     found, columns = bounds.distances, bounds.columns
     seen = None
     if found is not None:
@@ -323,31 +324,35 @@ def _noted_bounds(bounds: RowBounds | None) -> dict[str, Any]:
         "distances": seen,
         "column_limit": None if columns is None else columns.limit,
         "stretch": bounds.stretch,
+        "clipped": bounds.clipped,
     }
 
 
 def _bound_arrays(bounds: RowBounds) -> dict[str, NDArray[np.float64]]:
     found, columns = bounds.distances, bounds.columns
     distances = {} if found is None else {"distances": found.counts}
-    scales = {} if columns is None else {"scale": columns.scale, "turn": columns.turn}
+    scales = {} if columns is None else {name: getattr(columns, name) for name in _BY_COLUMN}
     return {"centre": bounds.centre, **distances, **scales}
 
 
 def _bounds(document: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> RowBounds | None:
     if "centre" not in arrays:
+        if document["centre_error"] != 0:
+            raise ValueError
         return None
     found = columns = None
     if "distances" in arrays:  # which earlier formats do not have
         found = NoisyDistances(arrays["distances"], **document["distances"])
     if "scale" in arrays:
-        scale, turn, limit = arrays["scale"], arrays["turn"], document["column_limit"]
-        columns = ReleasedScales(scale=scale, turn=turn, limit=limit)
+        by_column = {name: arrays[name] for name in _BY_COLUMN}
+        columns = ReleasedScales(limit=document["column_limit"], **by_column)
     return RowBounds(
         centre=arrays["centre"],
         centre_error=document["centre_error"],
         distances=found,
         columns=columns,
         stretch=document.get("stretch", 1.0),
+        clipped=document.get("clipped"),
     )
 
 

@@ -72,8 +72,11 @@ class StreamingPCA(ComponentEstimator):
         Protect persons: the largest number of arrivals, such as days, in which a person is used.
         Say whose rows they are: ``partial_fit(rows, groups=ids)``, or rows of a table with a
         ``unit``. Noise, and the records that a batch needs, grow in proportion.
-    scale : array of shape (n_features,) or {name: number}, optional
-        Public scales that columns are divided by, for columns in different units.
+    scale : array of shape (n_features,), {name: number} or "private", optional
+        Public scales that columns are divided by, for columns in different units. ``"private"``
+        finds them: components are then those of standardised columns. The first
+        max(140 sqrt(d), min(20 d, 320 sqrt(d)))/mu records buy scales, a centre and distances,
+        and every later batch makes scales and centre finer with a quarter of its budget.
     on_invalid : {"raise", "zero"}
         Whether a row with a missing or infinite value is refused, with all rows of its table, or
         contributes nothing.
@@ -101,10 +104,12 @@ class StreamingPCA(ComponentEstimator):
         Whether each component stands out from the noise. The error of the centre may add one
         component: where it could, the likeliest is taken for it.
     explained_variance_, explained_variance_ratio_ : arrays of shape (n_components,)
-        Noisy eigenvalues (never below zero), and their share of the trace; both are shares unless
-        ``row_norm`` is stated.
+        Noisy eigenvalues (never below zero) of clipped rows, in squared units of the scales, and
+        their share of the trace. Both are shares where rows are scaled to unit length.
     mean_, scale_ : arrays of shape (n_features,)
         The released centre, and what columns are divided by; ones by default.
+    row_norm_ : float
+        Clipping radius of the last batch, if that was chosen privately.
     n_needed_ : int
         Fewest records that have to arrive before components are released anew; public.
     n_samples_, n_buffered_ : int
@@ -392,6 +397,8 @@ class StreamingPCA(ComponentEstimator):
             result, self.privacy_, self.release_ = found
             self.__dict__.update(result.attributes())
             self.mechanism_, self.choice_ = plan.method.name, ""
+            if "chosen_row_norm" in self.release_.settings:
+                self.row_norm_ = self.release_.settings["chosen_row_norm"]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")

@@ -42,7 +42,14 @@ from eigenveil.privacy.accounting import part
 from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.wording import option
 
-__all__ = ["FrontBounds", "LocatedBounds", "RadiusBounds", "ReleasedScales", "RowBounds"]
+__all__ = [
+    "FrontBounds",
+    "LocatedBounds",
+    "Preparation",
+    "RadiusBounds",
+    "ReleasedScales",
+    "RowBounds",
+]
 
 # Shares of mu^2: each search on the way to a centre, each mean, and the distances about it.
 _SEARCH_SHARE, _MEAN_SHARES, _LAST_SEARCH_SHARE = 0.05, (0.04, 0.08, 0.15, 0.28), 0.25
@@ -50,6 +57,7 @@ _NOISE_WEIGHT = 8.0  # rows that noise weighs when a radius is chosen, over d/mu
 _FOUND_NOISE = 0.3  # of the variance of a column whose scale was found, in these units
 _NEAR_FACTOR = 1.25  # of a scale, up to which it stays
 _MOST_FALL = 1.5  # of the scale of a column that has shown itself
+_LEAST_SHARE = 1e-6  # of a first scale, below which none falls
 _MOST_RADIUS, _RADIUS_NOISE = 1.5, 0.002  # over sqrt(d), and over the noise of a variance as well
 # Strengths of a front, over that of its first steps alone: those are a share of it.
 _FRONT_STRENGTHS = np.geomspace(4.0, 1.0, 97)
@@ -69,7 +77,7 @@ class ReleasedScales:
     limit : float
         Largest distance of an entry from the centre.
     least : array of shape (d,)
-        Scales that later ones do not fall below; zero for a column that has not shown itself.
+        Scales that later ones do not fall below.
     variances, noise : arrays of shape (d,)
         Variances of the clipped rows, and the standard deviation of their noise; infinite before
         there are any.
@@ -91,7 +99,7 @@ class ReleasedScales:
             scale=table.scale,
             turn=table.turn,
             limit=ready.limit,
-            least=np.zeros(known.size),
+            least=_LEAST_SHARE * table.scale,
             variances=known.astype(np.float64),
             noise=np.where(known, _FOUND_NOISE, np.inf),
         )
@@ -106,13 +114,16 @@ class ReleasedScales:
     def deviations(self) -> NDArray[np.float64]:
         """Standard deviations of the columns, as far as noise tells.
 
-        A clear variance is taken at its word. A column that shows none has what noise leaves to it
-        at most.
+        A clear variance is taken at its word. A column that shows none has what noise may leave to
+        it, so that it does not pass for a component of its own.
         """
-        clear = self._clear
-        noise = np.where(np.isinf(self.noise), 1.0, self.noise)
+        return self._deviations(CLEAR_VARIANCE)
+
+    def _deviations(self, least: float) -> NDArray[np.float64]:
+        """Return `deviations` with at least so much of the noise for a column that is not clear."""
+        noise = np.where(np.isinf(self.noise), 1.0, least * self.noise)
         most = np.clip(self.variances, np.minimum(noise, 1.0), 1.0)
-        return np.sqrt(np.where(clear, self.variances, most))
+        return np.sqrt(np.where(self._clear, self.variances, most))
 
     @property
     def _clear(self) -> NDArray[np.bool_]:
@@ -121,10 +132,11 @@ class ReleasedScales:
     def renewal(self) -> NDArray[np.float64]:
         """Return the factors by which scales are too large, where they are far off.
 
-        A column that has shown itself is not divided much further: rows that its own entries
-        lengthen are clipped, its variance falls with its scale, and no end would come to it.
+        A column that shows no variance grows from batch to batch until it does; one that has is not
+        enlarged much further: rows that its own entries lengthen are clipped, so its variance falls
+        with its scale, and no end would come to it.
         """
-        factor = np.maximum(self.deviations, self.least / self.scale)
+        factor = np.maximum(self._deviations(1.0), self.least / self.scale)
         near = (factor > 1 / _NEAR_FACTOR) & (factor < _NEAR_FACTOR)
         return np.where(near, 1.0, factor)
 
@@ -157,6 +169,8 @@ class RowBounds:
         Scales of the columns, where they were looked for.
     stretch : float
         Factor from the distances to those in the present scales, about.
+    clipped : float, optional
+        Clipping radius of the last batch, in its scales; none before a batch was clipped privately.
 
     """
 
@@ -165,6 +179,7 @@ class RowBounds:
     distances: NoisyDistances | None = None
     columns: ReleasedScales | None = None
     stretch: float = 1.0
+    clipped: float | None = None
 
     def row_norm(self, stated: Clip, mu: float, records: int) -> float | None:
         """Return the clipping radius for an estimate from so many records; None if unknown.
@@ -223,7 +238,8 @@ class LocatedBounds:
 
     """
 
-    name: ClassVar[str] = "located"
+    name: ClassVar[str] = "row-bounds"
+    proofs: ClassVar[tuple[str, ...]] = ("located", "distances")
     inner: LocatedCentre[NoisyDistances]
 
     @classmethod
@@ -260,7 +276,8 @@ class RadiusBounds:
 
     """
 
-    name: ClassVar[str] = "radius"
+    name: ClassVar[str] = "row-bounds"
+    proofs: ClassVar[tuple[str, ...]] = ("distances",)
     inner: PrivateDistances
 
     @classmethod
@@ -295,7 +312,8 @@ class FrontBounds:
 
     """
 
-    name: ClassVar[str] = "front"
+    name: ClassVar[str] = "row-bounds"
+    proofs: ClassVar[tuple[str, ...]] = ("front", "distances")
     mu: float
     front: Front
     inner: PrivateDistances
@@ -330,6 +348,9 @@ class FrontBounds:
             distances=_clear(found, start),
             columns=ReleasedScales.of(ready),
         )
+
+
+Preparation = LocatedBounds | RadiusBounds | FrontBounds
 
 
 def _clear(found: NoisyDistances, start: Clip) -> NoisyDistances:

@@ -348,7 +348,9 @@ class OnePass(ABC):
         after = self.step(iterate, batch, clip, gate)
         return after if self.schedule is not None else self._considered(iterate, after, narrows)
 
-    def _considered(self, before: OnePassState, after: OnePassState, narrows: bool) -> OnePassState:
+    def _considered(
+        self, before: OnePassState, after: OnePassState, narrows: bool = True
+    ) -> OnePassState:
         k, columns = self.n_components, after.basis.shape[1]
         if not math.isfinite(before.noise_variance) or columns == k:
             return after
