@@ -192,7 +192,8 @@ class StreamPlan:
             if norm is not None:
                 clip = replace(clip, row_norm=norm)
                 bounds = replace(bounds, clipped=norm)
-        iterate = stream.iterate or self.method.start(self.d, clip, gate)
+        whole = bounds is not None and bounds.columns is not None
+        iterate = stream.iterate or self.method.start(self.d, clip, gate, whole=whole)
         if bounds is None or bounds.columns is None:
             stream.iterate = self.method.advance(iterate, batch, clip, gate)
         else:

@@ -14,7 +14,7 @@ from eigenveil.mechanisms.base import Gate, proofs_of
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.execute import invalid_words
 from eigenveil.mechanisms.row_bounds import RowBounds
-from eigenveil.mechanisms.standardising import standardised
+from eigenveil.mechanisms.standardising import standardised_by_itself
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.clauses import CENTRE_CLAUSES, limits_clause
 from eigenveil.privacy.guarantee import Guarantee, Numerics
@@ -41,9 +41,8 @@ def published(
     if iterate is None or math.isinf(iterate.noise_variance):  # a centre or a trace at most
         return None
     bounds = stream.bounds
-    if bounds is not None and bounds.columns is not None:  # by all that is known of them
-        nowhere = np.zeros(plan.d)
-        iterate, bounds = standardised(iterate, nowhere, bounds, bounds.columns.deviations)
+    if bounds is not None and bounds.columns is not None:
+        iterate, bounds = standardised_by_itself(iterate, bounds, plan.method.n_components)
     noisy = iterate.components(plan.method.n_components)
     if stream.used < plan.needed:  # a random start may still show
         noisy = replace(noisy, reliability=np.zeros(len(noisy.components)))

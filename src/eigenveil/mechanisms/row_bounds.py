@@ -110,17 +110,16 @@ class ReleasedScales:
         pooled = self.variances + weight * (variances - self.variances)
         return replace(self, variances=pooled, noise=np.sqrt(weight) * noise)
 
-    @property
-    def deviations(self) -> NDArray[np.float64]:
+    def seen_variances(self, variances: NDArray[np.float64], noise: float) -> "ReleasedScales":
+        """Return the scales with these variances instead."""
+        return replace(self, variances=variances, noise=np.full(variances.size, noise))
+
+    def deviations(self, least: float = CLEAR_VARIANCE) -> NDArray[np.float64]:
         """Standard deviations of the columns, as far as noise tells.
 
-        A clear variance is taken at its word. A column that shows none has what noise may leave to
-        it, so that it does not pass for a component of its own.
+        A clear variance is taken at its word. A column that shows none has so many deviations of
+        the noise, so that it does not pass for a component of its own.
         """
-        return self._deviations(CLEAR_VARIANCE)
-
-    def _deviations(self, least: float) -> NDArray[np.float64]:
-        """Return `deviations` with at least so much of the noise for a column that is not clear."""
         noise = np.where(np.isinf(self.noise), 1.0, least * self.noise)
         most = np.clip(self.variances, np.minimum(noise, 1.0), 1.0)
         return np.sqrt(np.where(self._clear, self.variances, most))
@@ -136,7 +135,7 @@ class ReleasedScales:
         enlarged much further: rows that its own entries lengthen are clipped, so its variance falls
         with its scale, and no end would come to it.
         """
-        factor = np.maximum(self._deviations(1.0), self.least / self.scale)
+        factor = np.maximum(self.deviations(1.0), self.least / self.scale)
         near = (factor > 1 / _NEAR_FACTOR) & (factor < _NEAR_FACTOR)
         return np.where(near, 1.0, factor)
 

@@ -28,7 +28,7 @@ from eigenveil.mechanisms.row_bounds import RowBounds
 from eigenveil.mechanisms.scalars.variances import PrivateVariances
 from eigenveil.privacy.accounting import split
 
-__all__ = ["standardised", "standardising_step"]
+__all__ = ["standardised_by_itself", "standardising_step"]
 
 _VARIANCE_SHARE, _MEAN_SHARE = 0.2, 0.05  # of mu^2
 
@@ -60,14 +60,16 @@ def standardising_step(
     centred = replace(bounds, columns=columns).moved(
         weight * moved.offset, weight * moved.squared_error
     )
-    return standardised(after, math.sqrt(taken) * moved.offset, centred, columns.renewal())
+    offset, factor = math.sqrt(taken) * moved.offset, columns.renewal()
+    return _standardised(after, offset, centred, factor, method.n_components)
 
 
-def standardised(
+def _standardised(
     iterate: OnePassState,
     offset: NDArray[np.float64],
     bounds: RowBounds,
     factor: NDArray[np.float64],
+    k: int,
 ) -> tuple[OnePassState, RowBounds]:
     """Return the estimate about a centre moved by ``offset``, of columns divided by ``factor``.
 
@@ -77,4 +79,22 @@ def standardised(
     assert bounds.columns is not None
     trace = float(np.maximum(bounds.columns.variances, 0.0).sum())
     noise = float(np.linalg.norm(bounds.columns.noise))
-    return iterate.standardised(offset, factor, trace, noise), bounds
+    return iterate.standardised(offset, factor, trace, noise, k), bounds
+
+
+def standardised_by_itself(
+    iterate: OnePassState, bounds: RowBounds, k: int
+) -> tuple[OnePassState, RowBounds]:
+    """Return an estimate of correlations, and bounds in their scales.
+
+    An estimate that holds the whole matrix is divided by its own diagonal, so that no column
+    outweighs the others by what its variance and the matrix disagree about; any other one by the
+    variances.
+    """
+    columns, diagonal = bounds.columns, iterate.diagonal
+    assert columns is not None  # whose scales are looked for
+    if diagonal is not None:
+        columns = columns.seen_variances(diagonal, math.sqrt(iterate.noise_variance))
+    nowhere = np.zeros(columns.scale.size)
+    bounds = replace(bounds, columns=columns)
+    return _standardised(iterate, nowhere, bounds, columns.deviations(), k)

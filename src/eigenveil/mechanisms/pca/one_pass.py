@@ -61,6 +61,7 @@ _TRACE_SHARE = 0.02  # of mu^2, where rows have no known length
 _FIRST_NOISE = 4.0  # times the operator norm of the noise on a first batch: the trace of unit rows
 _SMALLEST_FIRST_BATCH = 32  # records of a first batch
 _LEVEL_DEVIATIONS = 3.0  # of the noise of a trace, within which it tells no level
+_WHOLE_COLUMNS = 256  # up to which an estimate may hold the whole matrix
 _STEPS = 3  # batches at least, or there is nothing to correct
 
 
@@ -115,6 +116,12 @@ class OnePassState:
             return 0.0
         outside = self.trace - float(np.einsum("ij,ij->", self.basis, self.image))
         return outside / float(d - p) if outside > _LEVEL_DEVIATIONS * self.trace_noise else 0.0
+
+    @property
+    def diagonal(self) -> NDArray[np.float64] | None:
+        """The variances of the columns; None where the estimate does not hold the whole matrix."""
+        d, p = self.basis.shape
+        return None if p < d else np.asarray(np.einsum("ij,ij->i", self.basis, self.image))
 
     def values(self, k: int) -> NDArray[np.float64]:
         """Return the eigenvalues along the leading ``k`` directions."""
@@ -182,11 +189,12 @@ class OnePassState:
         factor: NDArray[np.float64],
         trace: float,
         trace_noise: float,
+        k: int,
     ) -> "OnePassState":
         """Return the estimate about a centre moved by ``offset``, of columns divided by ``factor``.
 
         ``trace`` and its noise are those of the mean of the records, so divided. All of it is
-        released or public.
+        released or public. Noise is stated as along the noisiest of the ``k`` leading directions.
         """
         basis, shares = self.basis, 1 / factor
         turned = np.linalg.qr(basis * shares[:, None])[0]
@@ -199,18 +207,24 @@ class OnePassState:
         image = self.level * columns + basis @ (within @ inside + outer.T @ columns)
         image += outer @ inside - np.outer(offset, offset @ columns)
         image *= shares[:, None]
-        noise = float(np.mean(shares**2)) ** 2  # as it changes the norm of noise
         moved = replace(
             self,
             basis=turned,
             image=image,
             trace=trace,
             trace_noise=trace_noise,
+        )
+        leading, values = eigenpairs_of_image(turned, image, moved.level, turned.shape[1])
+        # Noise on an entry grows by the shares of its row and column: see the proof.
+        along = float((shares**2 @ leading[:, :k] ** 2).max())
+        noise = float(np.mean(shares**2)) * along
+        return replace(
+            moved,
+            basis=leading,
+            image=leading * values,
             noise_variance=self.noise_variance * noise,
             doubt=self.doubt * noise,
         )
-        leading, values = eigenpairs_of_image(turned, image, moved.level, turned.shape[1])
-        return replace(moved, basis=leading, image=leading * values)
 
     def narrowed(self, k: int) -> "OnePassState":
         """Return the state with the leading ``k`` columns alone."""
@@ -292,9 +306,10 @@ class OnePass(ABC):
         """Return records of a table of which no batch is smaller than the first should be."""
         return _EARLIER * _grown(self.first_batch(d), _STEPS - 1)
 
-    def start(self, d: int, clip: Clip, gate: Gate) -> OnePassState:
-        """Return a random basis."""
-        basis = np.linalg.qr(gate.normals(d, self.width(d)))[0]
+    def start(self, d: int, clip: Clip, gate: Gate, *, whole: bool = False) -> OnePassState:
+        """Return a random basis; with ``whole`` one of all columns, unless they are many."""
+        width = d if whole and d <= _WHOLE_COLUMNS else self.width(d)
+        basis = np.linalg.qr(gate.normals(d, width))[0]
         trace = clip.row_norm**2 if clip.normalise else math.nan
         return OnePassState(basis, np.zeros_like(basis), trace)
 
