@@ -188,7 +188,7 @@ class StreamPlan:
         if bounds is not None:
             clip = replace(clip, centre=bounds.centre)
             records = max(1, batch.records.stop - self.preparing_records)
-            norm = bounds.row_norm(self.stated.start, self.method.mu, records)
+            norm = bounds.radius(self.stated.start, self.method.mu, records)
             if norm is not None:
                 clip = replace(clip, row_norm=norm)
                 bounds = replace(bounds, clipped=norm)

@@ -59,8 +59,9 @@ _NEAR_FACTOR = 1.25  # of a scale, up to which it stays
 _MOST_FALL = 1.5  # of the scale of a column that has shown itself
 _LEAST_SHARE = 1e-6  # of a first scale, below which none falls
 _MOST_RADIUS, _RADIUS_NOISE = 1.5, 0.002  # over sqrt(d), and over the noise of a variance as well
-# Strengths of a front, over that of its first steps alone: those are a share of it.
-_FRONT_STRENGTHS = np.geomspace(4.0, 1.0, 97)
+# Strengths of a front, over that of its first steps alone, which are a share of it; the last one
+# does however few the rows are.
+_FRONT_STRENGTHS = np.geomspace(8.0, 0.5, 193)
 _ROUNDING = 1 - 2.0**-30
 
 
@@ -180,7 +181,7 @@ class RowBounds:
     stretch: float = 1.0
     clipped: float | None = None
 
-    def row_norm(self, stated: Clip, mu: float, records: int) -> float | None:
+    def radius(self, stated: Clip, mu: float, records: int) -> float | None:
         """Return the clipping radius for an estimate from so many records; None if unknown.
 
         ``stated`` has the largest one, ``mu`` is what a batch spends.
