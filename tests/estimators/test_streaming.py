@@ -555,6 +555,27 @@ def test_a_private_radius_is_the_default_and_lowers_a_generous_one():
     assert captured_variance(about_zero.components_, np.cov(rows.T)) > 0.95
 
 
+def test_where_a_batch_is_clipped_does_not_follow_from_its_rows():
+    """Distances of the first batch decide, and how many records have come."""
+    rows = table(3000)
+    asked = {**BUDGET, "random_state": 3}
+    for options in ({}, {"scale": "private"}):
+        first = StreamingPCA(1, **asked, **options).partial_fit(rows[:2500])
+        bounds = first._stream.bounds
+        moved = rows.copy()
+        moved[2400:] *= 1000.0
+        other = StreamingPCA(1, **asked, **options).partial_fit(moved[:2500])
+        assert other.n_samples_ == first.n_samples_
+        again = other.partial_fit(moved[2500:]).finish()
+        same = first.partial_fit(rows[2500:]).finish()
+        assert again._stream.bounds.distances is not None
+        np.testing.assert_array_equal(
+            again._stream.bounds.distances.counts, bounds.distances.counts
+        )
+        if not options:
+            assert again.row_norm_ == same.row_norm_
+
+
 def test_long_tails_cost_no_components():
     """Directions of skewed rows are not those of their covariance: unit rows held .76 of it.
 
