@@ -11,7 +11,6 @@ coupled: what the one table draws for a row, the sorted one draws for the same r
 law of both as it is, since secret places are uniform.
 """
 
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -21,7 +20,7 @@ import pytest
 import eigenveil.data
 from eigenveil.data.sources import IterableSource
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms import LocatedCentre, ZeroCov
+from eigenveil.mechanisms import GaussianNoise, LocatedCentre, ZeroCov
 from eigenveil.privacy.adjacency import GROUP
 from tests.conformance.case import ADD, CLIP, DIRECTIONS, MANY, REPLACE, open_rows
 from tests.conformance.table import TABLE, named
@@ -102,7 +101,8 @@ def test_a_peek_at_the_rows_would_be_seen():
 
 def test_a_sample_by_a_public_rule_of_places_would_be_seen(monkeypatch):
     """The fault this guards against: every third row, whichever it is."""
-    mechanism = replace(LocatedCentre.whole(3.0, ZeroCov()), sample=1 / 3)
+    noises = [GaussianNoise(mu=mu) for mu in (0.7, 1.5, 2.0)]
+    mechanism = LocatedCentre.build(noises, ZeroCov(), sample=1 / 3)
     rows = np.sort(table(300, D, 5), axis=0)
     moved = rows.copy()
     moved[0] = 5.0  # from the smallest to the largest

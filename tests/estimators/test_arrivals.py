@@ -145,6 +145,33 @@ def test_states_of_earlier_formats_go_on(begun, name, earlier):
     assert loaded.labels == ["tuesday"]
 
 
+@pytest.mark.parametrize(
+    ("name", "more"), [("stream-6", {}), ("stream-6-row-norm", {"row_norm": 12.0})]
+)
+def test_streams_without_distances_go_on_as_they_began(name, more, earlier):
+    """Rows of unit length, or clipped at the stated norm alone."""
+    state = earlier(name)
+    loaded = Stream.load(state)
+    assert loaded.bounds.distances is None
+    asked = {"rho": 200.0, "state": state, **more}
+    begun = StreamingPCA(1, **asked).restore()
+    assert begun.n_samples_ == 256
+    rows = np.random.default_rng(1).standard_normal((300, 3)) * [3, 1, 1] + 4
+    pca = StreamingPCA(1, **asked).partial_fit(rows, batch="tuesday")
+    pca = StreamingPCA(1, **asked).finish()
+    assert pca.n_samples_ == 600
+    assert not hasattr(pca, "row_norm_")
+    words = pca.privacy_.sentence()
+    if more:
+        assert "rows farther than 12 from the centre" in words
+        assert 7 < pca.explained_variance_[0] < 11
+    else:
+        assert "every row scaled to unit length" in words
+        assert pca.explained_variance_[0] < 1
+    assert "chosen privately" not in words
+    assert abs(pca.components_[0, 0]) > 0.99
+
+
 @pytest.mark.parametrize("kind", ["text", "numbers"])
 @pytest.mark.parametrize("spelling", ["{:04}", "{}.0", "{}"])
 def test_persons_of_an_earlier_state_are_known_again(kind, spelling, earlier):

@@ -46,21 +46,6 @@ def rewrite(path, change):
             archive.writestr(name, data)
 
 
-def test_a_state_of_the_format_before_has_no_unit_distance(state):
-    def older(document, arrays):
-        document["format"] = "eigenveil-stream/6"
-        assert document.pop("unit_distance") == 0
-
-    rewrite(state, older)
-    assert opened(state).n_buffered_ == 10
-
-
-def test_a_state_without_its_unit_distance_is_refused(state):
-    rewrite(state, lambda document, arrays: document.pop("unit_distance"))
-    with pytest.raises(StateError):
-        opened(state)
-
-
 def test_a_state_that_was_rewritten_as_it_was_is_whole(state):
     rewrite(state, lambda document, arrays: None)
     assert opened(state).n_buffered_ == 10
@@ -75,8 +60,6 @@ def test_a_state_that_was_rewritten_as_it_was_is_whole(state):
         ("used", -1),
         ("centre_error", float("nan")),
         ("centre_error", -1.0),
-        ("unit_distance", float("inf")),
-        ("unit_distance", 1e-60),
         ("labels", [1]),
         ("settings", {}),
         ("settings", []),

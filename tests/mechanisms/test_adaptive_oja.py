@@ -180,6 +180,39 @@ def test_equal_rows_are_found_at_the_finest_radius():
     assert 0 < found.noise_scale < 1e-5
 
 
+def test_a_generous_norm_takes_nothing_off_the_image():
+    """The centre of a step is rounded to 2^-19 of the squared norm: to nothing where that is huge.
+
+    The estimate then stays where earlier batches brought it, but for the noise of one step: five
+    of its deviations are exceeded once in a million times by one of 160 entries.
+    """
+    clip = Clip(row_norm=3000.0)
+    assert 4 * IMAGE.max() < 2.0**-18 * clip.row_norm**2  # so that it is rounded to zero
+    rows = MEAN + np.random.default_rng(0).standard_normal((20_000, D)) / D
+    truth = rows.T @ (rows @ BASIS) / len(rows)
+    begun = replace(start(truth), steps=3, doubt=1.0, noise_variance=1.0)
+    after, _ = stepped(AdaptiveOjaPCA.build(5.0, P), rows, begun, clip=clip)
+    found = after.image @ after.basis.T @ BASIS
+    deviation = math.sqrt(after.noise_variance)
+    assert deviation < 0.1
+    assert np.abs(found - truth).max() < 5 * deviation + 1e-2
+
+
+def test_a_trace_that_is_noise_moves_no_component():
+    """Where it tells no level, directions outside the basis stay outside."""
+    basis = np.eye(9)[:, :1]
+    known = OnePassState(basis, 4.0 * basis, trace=12.0, trace_noise=0.1, steps=3, doubt=1.0)
+    assert known.level == pytest.approx(1.0)
+    noisy = replace(known, trace=400.0, trace_noise=200.0)
+    assert noisy.level == 0.0
+    batch = Batch(np.zeros((5, 9)), 0)
+    turn = 0.1 * np.eye(9)[:, 1:2]
+    moved = noisy.corrected(turn, 1.0, batch)
+    assert abs(moved.basis[0, 0]) > 0.99
+    lost = replace(noisy, trace_noise=0.0).corrected(turn, 1.0, batch)
+    assert abs(lost.basis[0, 0]) < 0.9  # as if it were sure
+
+
 def test_a_batch_costs_the_mean_and_the_search():
     mechanism = AdaptiveOjaPCA.build(0.8, 2)
     assert mechanism.cost() == compose(Gaussian(0.8), Pure(0.2))

@@ -272,11 +272,6 @@ def _located_pure(epsilon, d, k):
     )
 
 
-def _located_whole(mu, d, k):
-    """Nine tenths of mu^2 for the centre, searches among them, the rest for a matrix."""
-    return LocatedCentre.whole(math.sqrt(0.9) * mu * (1 - 2**-40), GaussCov(mu=math.sqrt(0.1) * mu))
-
-
 def _entries(d):
     return d + d * (d + 1) // 2
 
@@ -294,7 +289,6 @@ CASES = [
         _located_pure,
         **(case.PURE_BRACKETS | CROWDED | {"may_coincide": True}),
     ),
-    case.Case("located at one mu", "located", _located_whole, **(case.BRACKETS | LOCATED)),
     case.Case(
         "located of a sample",
         "located",

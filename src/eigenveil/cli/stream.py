@@ -16,6 +16,8 @@ from eigenveil.cli.options import (
     LEDGER,
     NAMES,
     PATH,
+    ROW_NORM,
+    SCALE,
     UNIT,
     beware,
     bewaring,
@@ -23,7 +25,7 @@ from eigenveil.cli.options import (
     with_options,
 )
 from eigenveil.cli.printing import say
-from eigenveil.cli.values import PerColumn, single_numbers
+from eigenveil.cli.values import single_numbers
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.text import plural
 
@@ -50,18 +52,13 @@ __all__ = ["command"]
         show_default=True,
         help="How a batch corrects the components: oja, adaptive-oja or tangent-oja.",
     ),
-    click.option("--row-norm", type=float, help="Clip rows at this distance from the centre."),
+    ROW_NORM,
     click.option(
         "--centring",
         type=click.Choice(["none", "located"]),
         help="How to find the centre; none takes the origin.",
     ),
-    click.option(
-        "--scale",
-        type=PerColumn(1, "numbers or name=number,name=number"),
-        metavar="NUMBERS|name=number,...",
-        help="Divide columns by these numbers.",
-    ),
+    SCALE,
     *INVALID,
     UNIT,
     click.option(

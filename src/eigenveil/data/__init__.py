@@ -2,7 +2,7 @@
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
-from eigenveil.data.gram import count, second_moment, total, trace
+from eigenveil.data.gram import column_squares, count, second_moment, total, trace
 from eigenveil.data.norms import column_counts, norm_counts
 from eigenveil.data.sources import GroupedSource, RowSource, open_rows
 from eigenveil.data.spectrum import (
@@ -23,6 +23,7 @@ __all__ = [
     "along",
     "captured",
     "column_counts",
+    "column_squares",
     "count",
     "eigengap",
     "eigenvalues",

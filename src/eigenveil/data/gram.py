@@ -38,6 +38,7 @@ __all__ = [
     "UnitCount",
     "VectorSum",
     "blas_is_exact",
+    "column_squares",
     "count",
     "integer_blocks",
     "limit_rows",
@@ -244,6 +245,50 @@ def trace(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         unit=clip.radius**2 / (require_rows(units) if replace else 1),
         count=units if replace else None,
         exact=clip.transform is None,
+        trace_bound=clip.radius**2 if replace else math.inf,
+    )
+    return source.represented(statistic)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSquareSum:
+    """Sum of the squared entries of integer rows by column, and how many units there are."""
+
+    clip: Clip
+
+    def of(self, source: RowSource) -> tuple[Integers, ...]:
+        """Return both over all rows of ``source``. Private."""
+        tally = Tally(source)
+        sums = ExactSum(1, self.clip.width(source.n_columns))
+        for block in integer_blocks(source, self.clip):
+            tally.add(block)
+            here = sums.holding(1 << 53)  # of at most _EXACT_ROWS rows
+            here += np.einsum("ij,ij->j", block.integers, block.integers).astype(np.int64)
+        return sums.total().ravel(), tally.counts
+
+
+def column_squares(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
+    """Sum of squared entries of clipped rows by column, in units of R^2; its `unit` makes it the
+    mean.
+
+    Squares of a row in the unit ball are a non-negative vector q with |q|_1 <= 1. Two of them are
+    at most sqrt(2) apart in l2 norm, as |q - p|^2 <= |q|^2 + |p|^2, and 2 in l1 norm; unit vectors
+    attain both.
+    """
+    sums, counts = source.summed(ColumnSquareSum(clip))
+    units = limit_rows(int(counts[0]), source.n_columns)
+    replace = adjacency is Adjacency.REPLACE_ONE
+    statistic = Bounded(
+        value=FixedPoint(sums, -2 * FRACTION_BITS),
+        sensitivities=(
+            {"l1": 2.0, "l2": math.sqrt(2)} if replace else {"l1": 1.0, "l2": 1.0}
+        ),  # the float above sqrt(2)
+        adjacency=adjacency,
+        protects=source.protects,
+        records=source.records,
+        unit=clip.radius**2 / (require_rows(units) if replace else 1),
+        count=units if replace else None,
+        exact=clip.transform is None and sums_are_exact(),
         trace_bound=clip.radius**2 if replace else math.inf,
     )
     return source.represented(statistic)

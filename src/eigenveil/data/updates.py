@@ -38,6 +38,7 @@ from eigenveil.wording import option
 
 __all__ = [
     "REACH",
+    "centre_rounding",
     "update_blocks",
     "update_counts",
     "update_sum",
@@ -94,6 +95,18 @@ def update_sum(
         exact=clip.transform is None and sums_are_exact(),
         records=records.records,
     )
+
+
+def centre_rounding(records: Records, clip: Clip, view: BasisProduct) -> NDArray[np.float64]:
+    """Return WC less what `update_sum` takes for it, in the caller's units; public.
+
+    It is up to 2^-19 of the squared row norm in each entry: more than all of C where a stated norm
+    is far beyond the rows.
+    """
+    if view.centre is None or records.holds_matrices:
+        return np.zeros(view.basis.shape)
+    bound = clip.radius**2
+    return np.asarray(view.weigh(view.centre) - _centre(view, bound) * bound)
 
 
 def update_counts(

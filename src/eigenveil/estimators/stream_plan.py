@@ -1,35 +1,39 @@
-"""How a stream of records goes: the centre first, then batches of a one-pass method."""
+"""The plan of a stream: a first batch for bounds on rows, then batches of a one-pass method."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.sources import Batch, RowSource
+from eigenveil.data.sources import Batch
 from eigenveil.estimators.stream_state import Stream
-from eigenveil.exceptions import InvalidParameterError, NothingFoundError
+from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, StatedBounds
-from eigenveil.mechanisms.located import LocatedCentre
+from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, RowNorm, StatedBounds
 from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassEntry
 from eigenveil.mechanisms.registry import ComponentEntry, Terms, entries, entry, unknown_mechanism
 from eigenveil.mechanisms.request import public_scale
+from eigenveil.mechanisms.row_bounds import FrontBounds, LocatedBounds, Preparation, RadiusBounds
+from eigenveil.mechanisms.standardising import standardising_step
 from eigenveil.privacy.accounting import for_group
 from eigenveil.privacy.adjacency import ROW, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
-from eigenveil.privacy.cost import NOTHING, Cost
+from eigenveil.privacy.cost import Cost
 from eigenveil.wording import Part, Phrase, option
 
 __all__ = ["StreamPlan", "planned", "streaming_entry"]
 
-# Records of the batch that buys the centre, in units of 1/mu: enough for distances to stand out
-# (`distances`), and for an error of about a twentieth of the spread.
-_CENTRE_SEARCH, _CENTRE_NOISE, _CENTRE_FEWEST = 360.0, 80.0, 32
+# Records of the first batch, in units of 1/mu: enough for distances to stand out (`distances`), and
+# for an error of the centre of about a twentieth of the spread.
+_CENTRE_SEARCH, _CENTRE_NOISE, _CENTRE_FEWEST = 240.0, 60.0, 32
+_RADIUS_SEARCH = 100.0
+# The same for private scales, over sqrt(d), d and sqrt(d): enough for scales to stand out and for
+# circles of a thousand scales; and for a first matrix to refine them, where columns are not many.
+_SCALES_SEARCH, _FIRST_MATRIX_NOISE, _WIDE_NOISE = 140.0, 20.0, 320.0
 
 
 _BATCH_SIZE = Phrase(python="batch_size", shell="--batch-size", file="the size of a batch")
@@ -50,26 +54,14 @@ def _streams(one: Any) -> bool:
     return isinstance(one, ComponentEntry) and one.streams
 
 
-@dataclass(frozen=True, slots=True)
-class _Nothing:
-    """What is released about the centre on its own records: later ones are for that."""
-
-    name: ClassVar[str] = "nothing"
-
-    def cost(self) -> Cost:
-        return NOTHING
-
-    def run(self, source: RowSource, clip: Clip, gate: Gate) -> None:
-        return None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPlan:
     """How a stream goes; public numbers."""
 
     d: int
     method: OnePass
-    centre: LocatedCentre[None] | None
+    preparation: Preparation | None
+    preparing_records: int  # of the batch that pays for it
     stated: StatedBounds
     scale: NDArray[np.float64] | None = None
     unit: Unit = ROW
@@ -83,15 +75,16 @@ class StreamPlan:
         *,
         n_columns: int,
         n_components: int,
-        row_norm: float | None,
+        row_norm: RowNorm | None,
         centred: bool,
         on_invalid: OnInvalid,
         on_missing: OnMissing,
         scale: NDArray[np.float64] | None = None,
+        private_scale: bool = False,
         unit: Unit = ROW,
         max_arrivals: int = 1,
     ) -> "StreamPlan":
-        """Calibrate the method, and the search for a centre that its first batch pays for."""
+        """Calibrate the method, and the preparation that its first batch pays for."""
         terms = Terms(budget=budget, n_columns=n_columns, n_components=n_components)
 
         def build(mu: float) -> OnePass:
@@ -102,18 +95,22 @@ class StreamPlan:
         method = build(
             strength(budget, lambda mu: for_group(build(mu).cost(), max_arrivals), entry.name)
         )
-        centre = None
-        if not centred:
-            centre = replace(
-                LocatedCentre.whole(method.mu, _Nothing()), directions=row_norm is None
-            )
-        if row_norm is None:
-            stated = StatedBounds.unit_rows(on_invalid, on_missing)
-            normalised = replace(stated.clip, normalise=True)
-            stated = replace(stated, start=normalised, clip=normalised)
+        preparation: Preparation | None = None
+        records = 0
+        if private_scale:
+            records = _front_records(method.mu, n_columns)
+            preparation = FrontBounds.whole(method.mu, records, n_columns)
+        elif not centred:
+            records = _centre_records(method.mu, n_columns)
+            preparation = LocatedBounds.whole(method.mu)
+        elif row_norm == "private":
+            records = _radius_records(method.mu)
+            preparation = RadiusBounds.whole(method.mu)
+        if row_norm is None and preparation is None:
+            stated = _unit_rows(on_invalid, on_missing)
         else:
             stated = StatedBounds.resolve(
-                row_norm,
+                "private" if row_norm is None else row_norm,
                 None,
                 scale=None,
                 centred=centred,
@@ -124,7 +121,8 @@ class StreamPlan:
         return cls(
             d=n_columns,
             method=method,
-            centre=centre,
+            preparation=preparation,
+            preparing_records=records,
             stated=stated,
             scale=scale,
             unit=unit,
@@ -133,7 +131,7 @@ class StreamPlan:
 
     @property
     def total(self) -> Cost:
-        """The cost of any batch: that of the centre fits into it (docs/proofs/streaming.md)."""
+        """The cost of any batch: the preparation fits into it (docs/proofs/streaming.md)."""
         return self.method.cost()
 
     @property
@@ -142,23 +140,24 @@ class StreamPlan:
         return for_group(self.total, self.max_arrivals)
 
     @property
-    def centre_records(self) -> int:
-        """Records of the batch that buys the centre."""
-        if self.centre is None:
-            return 0
-        noise = max(_CENTRE_SEARCH, _CENTRE_NOISE * math.sqrt(self.d))
-        return max(_CENTRE_FEWEST, math.ceil(noise / self.method.mu))
+    def centred(self) -> bool:
+        """Whether the origin is the centre."""
+        return self.preparation is None or isinstance(self.preparation, RadiusBounds)
 
     @property
     def needed(self) -> int:
         """Fewest records of a stream that can be finished."""
         method = self.method
-        return self.centre_records + (method.batch_size or method.stream_records(self.d))
+        return self.preparing_records + (method.batch_size or method.stream_records(self.d))
+
+    def prepares(self, stream: Stream) -> bool:
+        """Return whether the next batch is the one that pays for the preparation."""
+        return self.preparation is not None and stream.bounds is None
 
     def next_size(self, stream: Stream) -> int:
         """Return records of the next batch."""
-        if self.centre is not None and stream.centre is None:
-            return self.centre_records
+        if self.prepares(stream):
+            return self.preparing_records
         if stream.iterate is None:
             return self.method.first_batch(self.d)
         return self.method.next_batch(stream.iterate)
@@ -166,26 +165,65 @@ class StreamPlan:
     def still_needed(self, stream: Stream) -> int:
         """Return how many records have to arrive before components are released anew."""
         size = self.next_size(stream)
-        if self.centre is not None and stream.centre is None:  # which releases no components
+        if self.prepares(stream):  # which releases no components
             size += self.method.first_batch(self.d)
         return max(0, size - stream.buffered)
 
+    def bounded(self, stream: Stream) -> StatedBounds:
+        """Return the bounds on rows of the last batch, and where they came from."""
+        found, stated = stream.bounds, self.stated
+        if found is None or (found.distances is None and not stated.private):
+            return stated
+        if found.distances is None:  # a stream that an earlier version began
+            return _unit_rows(stated.start.on_invalid, stated.start.on_missing)
+        return stated.chosen(found.clipped, stated.words_with(found.clipped))
+
     def step(self, stream: Stream, batch: Batch, gate: Gate) -> None:
-        """Spend one batch: on the centre, or on a correction of the components."""
-        if self.centre is not None and stream.centre is None:
-            found = self.centre.run(batch, self.stated.start, gate)
-            if np.isnan(found.centre).any():
-                raise NothingFoundError(
-                    "no distance of the first records stood out from the noise, and they are "
-                    "spent: start a new stream with a larger budget, or pass ",
-                    option("centring", "none"),
-                )
-            stream.centre, stream.centre_error = found.centre, found.centre_error
-            stream.unit_distance = found.unit_distance
+        """Spend one batch: on the preparation, or on a correction of the components."""
+        if self.preparation is not None and stream.bounds is None:
+            stream.bounds = self.preparation.run(batch, self.stated.start, gate)
             return
-        clip = replace(self.stated.clip, centre=stream.centre, unit_distance=stream.unit_distance)
-        iterate = stream.iterate or self.method.start(self.d, clip, gate)
-        stream.iterate = self.method.advance(iterate, batch, clip, gate)
+        clip = self.bounded(stream).clip
+        bounds = stream.bounds
+        if bounds is not None:
+            clip = replace(clip, centre=bounds.centre)
+            records = max(1, batch.records.stop - self.preparing_records)
+            norm = bounds.radius(self.stated.start, self.method.mu, records)
+            if norm is not None:
+                clip = replace(clip, row_norm=norm)
+                bounds = replace(bounds, clipped=norm)
+        whole = bounds is not None and bounds.columns is not None
+        iterate = stream.iterate or self.method.start(self.d, clip, gate, whole=whole)
+        if bounds is None or bounds.columns is None:
+            stream.iterate = self.method.advance(iterate, batch, clip, gate)
+        else:
+            seen = bounds.seen(batch, clip)
+            iterate, bounds = standardising_step(self.method, iterate, bounds, seen, clip, gate)
+            stream.iterate = iterate
+        stream.bounds = bounds
+
+
+def _centre_records(mu: float, d: int) -> int:
+    """Return records of a batch that buys a centre and a radius."""
+    return max(_CENTRE_FEWEST, math.ceil(max(_CENTRE_SEARCH, _CENTRE_NOISE * math.sqrt(d)) / mu))
+
+
+def _radius_records(mu: float) -> int:
+    """Return records of a batch that buys a radius alone."""
+    return max(_CENTRE_FEWEST, math.ceil(_RADIUS_SEARCH / mu))
+
+
+def _front_records(mu: float, d: int) -> int:
+    """Return records of a batch that buys scales, a centre and a radius."""
+    root = math.sqrt(d)
+    noise = max(_SCALES_SEARCH * root, min(_FIRST_MATRIX_NOISE * d, _WIDE_NOISE * root))
+    return max(_CENTRE_FEWEST, math.ceil(noise / mu))
+
+
+def _unit_rows(on_invalid: OnInvalid, on_missing: OnMissing) -> StatedBounds:
+    stated = StatedBounds.unit_rows(on_invalid, on_missing)
+    normalised = replace(stated.clip, normalise=True)
+    return replace(stated, start=normalised, clip=normalised)
 
 
 def planned(asked: Any, settings: Mapping[str, Any]) -> StreamPlan:
@@ -198,11 +236,10 @@ def planned(asked: Any, settings: Mapping[str, Any]) -> StreamPlan:
         )
     if asked.centring not in (None, "none", "located"):
         raise InvalidParameterError("centring must be 'none' or 'located'")
-    if isinstance(asked.row_norm, str):
-        raise InvalidParameterError(option("row_norm"), " must be a positive number, or left out")
-    if isinstance(asked.scale, str):
+    private_scale = isinstance(asked.scale, str) and asked.scale == "private"
+    if private_scale and asked.centring == "none":
         raise InvalidParameterError(
-            "a stream takes scales that are stated: one number per column, or by name"
+            "private scales come with a private centre: leave out ", option("centring", "none")
         )
     size = None if asked.batch_size is None else _positive(_BATCH_SIZE, asked.batch_size)
     names, encoding = getattr(asked, "feature_names_in_", None), settings["read"]["encoding"]
@@ -214,6 +251,7 @@ def planned(asked: Any, settings: Mapping[str, Any]) -> StreamPlan:
         row_norm=asked.row_norm,
         centred=asked.centring == "none",
         scale=public_scale(asked.scale, d, names, encoding),
+        private_scale=private_scale,
         on_invalid=asked.on_invalid,
         on_missing=asked.on_missing,
         unit=Unit(**settings["unit"]),

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM
+from eigenveil.data.clip import NO_EXPONENT
 from eigenveil.mechanisms.pca.one_pass import OnePassState
+from eigenveil.mechanisms.row_bounds import ReleasedScales, RowBounds
+from eigenveil.mechanisms.scalars.distances import NoisyDistances
 from eigenveil.privacy.adjacency import Unit
 
 if TYPE_CHECKING:
@@ -26,8 +28,6 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "exact": (bool,),
     "finished": (bool,),
     "arrival": (bool,),
-    "centre_error": (float, int),
-    "unit_distance": (float, int),
 }
 
 
@@ -40,8 +40,6 @@ def require_possible(stream: "Stream") -> None:
     d, names = settings.get("n_features"), settings.get("feature_names")
     possible = (
         0 <= stream.used <= stream.spent
-        and 0 <= stream.centre_error < math.inf
-        and (stream.unit_distance == 0 or SMALLEST_NORM <= stream.unit_distance <= LARGEST_NORM)
         and _are_words(stream.labels)
         and ("feature_names" in settings) == (d is not None)
         and ("unit" in settings) == (d is not None)
@@ -50,7 +48,7 @@ def require_possible(stream: "Stream") -> None:
         and (d is None or _is_reading(settings["read"]))
         and (d is None or (type(d) is int and d >= 1))
         and (names is None or (_are_words(names) and len(names) == d))
-        and (stream.centre is None or _is_table(stream.centre, (d,)))
+        and (stream.bounds is None or (d is not None and _are_bounds(stream.bounds, d)))
         and (iterate is None or _is_possible(iterate, settings))
         and all(_is_table(rows, (len(rows), d), finite=False) for rows in stream.waiting)
         and _are_possible(stream.persons, stream)
@@ -70,6 +68,47 @@ def _are_possible(persons: "StreamPersons | None", stream: "Stream") -> bool:
         and sum(persons.counts.values()) == stream.spent + stream.buffered
         and max(persons.counts.values(), default=0) <= most
     )
+
+
+def _are_bounds(bounds: RowBounds, d: int) -> bool:
+    """Return whether a first batch may have released these bounds on rows."""
+    found, columns = bounds.distances, bounds.columns
+    return (
+        _is_table(bounds.centre, (d,))
+        and type(bounds.centre_error) in (float, int)
+        and 0 <= bounds.centre_error < math.inf
+        and _is_positive(bounds.stretch)
+        and (bounds.clipped is None or (found is not None and _is_positive(bounds.clipped)))
+        and (found is None or _are_distances(found))
+        and (columns is None or (found is not None and _are_scales(columns, d)))
+    )
+
+
+def _are_distances(found: NoisyDistances) -> bool:
+    return (
+        type(found.per_octave) is int
+        and found.per_octave >= 1
+        and _is_positive(found.rows)
+        and _is_positive(found.unseen)
+        and _is_table(found.counts, (NO_EXPONENT // 2 * found.per_octave,))
+        and bool((found.counts >= 0).all())
+    )
+
+
+def _are_scales(columns: ReleasedScales, d: int) -> bool:
+    """Return whether scales are positive numbers, and variances have noise."""
+    finite = (columns.scale, columns.turn, columns.least, columns.variances)
+    return (
+        _is_positive(columns.limit)
+        and all(_is_table(each, (d,)) for each in finite)
+        and _is_table(columns.noise, (d,), finite=False)
+        and all(bool((each > 0).all()) for each in (columns.scale, columns.turn, columns.noise))
+        and bool((columns.least >= 0).all())
+    )
+
+
+def _is_positive(number: Any) -> bool:
+    return type(number) is float and 0 < number < math.inf
 
 
 def _is_unit(unit: Any) -> bool:
@@ -105,7 +144,12 @@ def _is_possible(iterate: OnePassState, settings: dict[str, Any]) -> bool:
     for.
     """
     d, k = settings["n_features"], settings["n_components"]
-    numbers = (iterate.noise_variance, iterate.doubt, iterate.trace_weight)
+    numbers = (
+        iterate.noise_variance,
+        iterate.doubt,
+        iterate.trace_weight,
+        iterate.trace_noise,
+    )
     counts = (iterate.records, iterate.steps)
     return (
         iterate.basis.ndim == 2

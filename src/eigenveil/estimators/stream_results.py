@@ -1,6 +1,7 @@
 """What a stream has released so far: components, the promise for all of them, the artefact."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -10,9 +11,12 @@ from eigenveil.estimators.results import ComponentResult, component_result, publ
 from eigenveil.estimators.stream_plan import StreamPlan
 from eigenveil.estimators.stream_state import ADJACENCY, Stream
 from eigenveil.mechanisms.base import Gate, proofs_of
+from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.execute import invalid_words
+from eigenveil.mechanisms.row_bounds import RowBounds
+from eigenveil.mechanisms.standardising import standardised_by_itself
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.clauses import CENTRE_CLAUSES, with_unit_distance
+from eigenveil.privacy.clauses import CENTRE_CLAUSES, limits_clause
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.release import Release
 from eigenveil.text import plural
@@ -36,24 +40,30 @@ def published(
     iterate = stream.iterate
     if iterate is None or math.isinf(iterate.noise_variance):  # a centre or a trace at most
         return None
+    bounds = stream.bounds
+    if bounds is not None and bounds.columns is not None:
+        iterate, bounds = standardised_by_itself(iterate, bounds, plan.method.n_components)
     noisy = iterate.components(plan.method.n_components)
     if stream.used < plan.needed:  # a random start may still show
         noisy = replace(noisy, reliability=np.zeros(len(noisy.components)))
+    stated = plan.bounded(stream)
+    columns = None if bounds is None else bounds.columns
+    scale = plan.scale if columns is None else columns.scale
     found = component_result(
         noisy,
-        centre=np.zeros(plan.d) if stream.centre is None else stream.centre,
-        centre_error=stream.centre_error,
-        scale=np.ones(plan.d) if plan.scale is None else plan.scale,
-        shares=plan.stated.clip.normalise,
+        centre=np.zeros(plan.d) if bounds is None else bounds.centre,
+        centre_error=0.0 if bounds is None else bounds.centre_error,
+        scale=np.ones(plan.d) if scale is None else scale,
+        shares=stated.clip.normalise,
     )
-    promise = _promise(stream, plan, gate, budget, simulated=simulated)
+    promise = _promise(stream, plan, bounds, gate, stated, budget, simulated=simulated)
     settings = public_settings(
         n_features=plan.d,
         n_rows=stream.used,
-        stated=plan.stated,
-        centred=plan.centre is None,
-        on_invalid=plan.stated.start.on_invalid,
-        on_missing=plan.stated.start.on_missing,
+        stated=stated,
+        centred=plan.centred,
+        on_invalid=stated.start.on_invalid,
+        on_missing=stated.start.on_missing,
         noise_scale=found.noise_scale,
         noise_floor=found.noise_floor,
         reason="",
@@ -61,35 +71,36 @@ def published(
         balance=gate.balance,
         encoding=stream.settings["read"]["encoding"],
     )
-    settings["centring"] = "none" if plan.centre is None else "located"
-    if stream.unit_distance:
-        settings["unit_distance"] = stream.unit_distance
-    centre = () if plan.centre is None else ("located",)
-    proofs = ("streaming", *centre, *proofs_of(plan.method))
-    return found, promise, found.release(plan.method.name, promise, settings, proofs=proofs)
+    settings["centring"] = "none" if plan.centred else "located"
+    if bounds is not None and bounds.clipped is not None:
+        settings["chosen_row_norm"] = bounds.clipped
+    first = () if plan.preparation is None else plan.preparation.proofs
+    proofs = ("streaming", *first, *proofs_of(plan.method))
+    released = found.release(plan.method.name, promise, settings, proofs=proofs)
+    return found, promise, released
 
 
 def _promise(
-    stream: Stream, plan: StreamPlan, gate: Gate, budget: Budget, *, simulated: bool
+    stream: Stream,
+    plan: StreamPlan,
+    bounds: RowBounds | None,
+    gate: Gate,
+    stated: StatedBounds,
+    budget: Budget,
+    *,
+    simulated: bool,
 ) -> Guarantee:
     """Return the promise for all releases of a stream together."""
-    centre = (
-        CENTRE_CLAUSES["none"]
-        if plan.centre is None
-        else f"{CENTRE_CLAUSES['located']} without a bound from records used for nothing else"
-    )
-    start = plan.stated.start
     return Guarantee(
         budget=budget,
         cost=plan.charge,
         adjacency=ADJACENCY,
         protects=plan.unit,
         bounds=(
-            *with_unit_distance(plan.stated.words, stream.unit_distance),
-            centre,
-            *(() if plan.scale is None else ("columns divided by scales stated by the caller",)),
+            *stated.words,
+            *_prepared_words(stream, bounds, plan),
             *stream.settings["read"]["remarks"],
-            *invalid_words(start.on_invalid, start.on_missing, corrects=False),
+            *invalid_words(stated.start.on_invalid, stated.start.on_missing, corrects=False),
             *_used_once(plan),
         ),
         numerics=Numerics.EXACT if stream.exact else Numerics.IDEALISED,
@@ -99,6 +110,33 @@ def _promise(
         merged_ids=stream.merged_ids,
         arrivals=plan.max_arrivals if stream.arrival and plan.unit.owns_many else None,
     )
+
+
+def _prepared_words(stream: Stream, bounds: RowBounds | None, plan: StreamPlan) -> Iterator[str]:
+    """Describe what the first batch released, as far as it was asked for."""
+    if plan.centred:
+        yield CENTRE_CLAUSES["none"]
+    else:
+        apart = bounds is None or bounds.columns is None
+        only = " from records used for nothing else" if apart else ""
+        yield f"{CENTRE_CLAUSES['located']} without a bound{only}"
+    if plan.scale is not None:
+        yield "columns divided by scales stated by the caller"
+    if bounds is None or bounds.clipped is None:
+        return
+    if bounds.columns is None:
+        yield "rows of earlier batches pulled in to a distance that suits fewer records"
+        return
+    yield "columns divided by private scales, which every batch makes finer"
+    yield (
+        "each batch pulled in within its own scales, earlier ones to a distance that suits fewer "
+        "records"
+    )
+    columns = bounds.columns
+    assert stream.bounds is not None
+    assert stream.bounds.columns is not None  # of which these came
+    reach = columns.limit * stream.bounds.columns.scale / columns.scale
+    yield limits_clause(float(reach.min()), float(reach.max()), float(columns.turn.min()))
 
 
 def _used_once(plan: StreamPlan) -> tuple[str, ...]:

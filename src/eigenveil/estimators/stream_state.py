@@ -29,6 +29,8 @@ from eigenveil.estimators.stream_possible import require_possible
 from eigenveil.exceptions import DuplicateBatchError, StateError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.one_pass import OnePassState
+from eigenveil.mechanisms.row_bounds import ReleasedScales, RowBounds
+from eigenveil.mechanisms.scalars.distances import NoisyDistances
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.cost import Cost
@@ -56,12 +58,13 @@ __all__ = [
 
 ADJACENCY = Adjacency.REPLACE_ONE  # of every stream: the number of records is public
 _FORMAT = "eigenveil-stream/7"  # another one where OnePassState or the settings have other fields
-# Earlier ones have no unit distance; the first of them has digests of rows, which nothing needs.
-_READ = ("eigenveil-stream/5", "eigenveil-stream/6", _FORMAT)
+# Streams of 6 and 5 have no distances; those of 5 have digests of rows, which nothing needs.
+_READ = (_FORMAT, "eigenveil-stream/6", "eigenveil-stream/5")
 _NOTICE = (
     "PRIVATE: holds records that wait for their batch. Keep it like the table itself, publish only "
     "what release_ saves."
 )
+_BY_COLUMN = ("scale", "turn", "least", "variances", "noise")  # of released scales
 _NOTED = (
     "name",
     "settings",
@@ -72,8 +75,6 @@ _NOTED = (
     "exact",
     "finished",
     "arrival",
-    "centre_error",
-    "unit_distance",
     "rows",
     "labels",
 )
@@ -101,12 +102,8 @@ class Stream:
         Records that were handed to batches, and those of them that something was learnt from.
     arrival : bool
         Whether records were used as they came, not in a secret random order.
-    centre, iterate : array, OnePassState or None
+    bounds, iterate : RowBounds, OnePassState or None
         What was released so far.
-    centre_error : float
-        Expected squared error of the centre: of unit rows, as a share; public.
-    unit_distance : float
-        Released distance from the centre that becomes unit length, where rows are normalised.
     rows : dict or None
         The file of records beside the state: its name, its sum, and the number of its first record.
     labels : list of str
@@ -135,9 +132,7 @@ class Stream:
     exact: bool = True
     finished: bool = False
     arrival: bool = True
-    centre: NDArray[np.float64] | None = None
-    centre_error: float = 0.0
-    unit_distance: float = 0.0
+    bounds: RowBounds | None = None
     iterate: OnePassState | None = None
     rows: dict[str, Any] | None = None
     labels: list[str] = field(default_factory=list)
@@ -236,14 +231,14 @@ class Stream:
 
     def _packed(self) -> bytes:
         arrays: dict[str, Any] = {}
-        if self.centre is not None:
-            arrays["centre"] = self.centre
+        if self.bounds is not None:
+            arrays |= _bound_arrays(self.bounds)
         if self.iterate is not None:
             for each in fields(self.iterate):
                 arrays[f"iterate_{each.name}"] = np.asarray(getattr(self.iterate, each.name))
         if self.persons is not None:
             arrays |= self.persons.arrays()
-        noted = {name: getattr(self, name) for name in _NOTED}
+        noted = {name: getattr(self, name) for name in _NOTED} | _noted_bounds(self.bounds)
         return pack_state({"format": _FORMAT, "notice": _NOTICE, **noted}, arrays)
 
     def _save_records(self, path: Path) -> None:
@@ -264,12 +259,10 @@ class Stream:
                 raise _OtherVersionError(
                     "the state is of another version of eigenveil: go on with that one"
                 )
-            if document["format"] != _FORMAT:
-                document["unit_distance"] = 0.0
             arrays = decode_arrays(packed)
             stream = cls(
                 **{name: document[name] for name in _NOTED},
-                centre=arrays.get("centre"),
+                bounds=_bounds(document, arrays),
                 iterate=_iterate(arrays),
                 persons=StreamPersons.from_arrays(arrays),
                 waiting=_waiting(path, document["rows"], document["spent"]),
@@ -318,9 +311,55 @@ def sweep(stream: Stream) -> None:
                 remove_rows(path)
 
 
+def _noted_bounds(bounds: RowBounds | None) -> dict[str, Any]:
+    """Return the single numbers among released bounds on rows."""
+    if bounds is None:
+        return {"centre_error": 0.0}
+    found, columns = bounds.distances, bounds.columns
+    seen = None
+    if found is not None:
+        seen = {"rows": found.rows, "unseen": found.unseen, "per_octave": found.per_octave}
+    return {
+        "centre_error": bounds.centre_error,
+        "distances": seen,
+        "column_limit": None if columns is None else columns.limit,
+        "stretch": bounds.stretch,
+        "clipped": bounds.clipped,
+    }
+
+
+def _bound_arrays(bounds: RowBounds) -> dict[str, NDArray[np.float64]]:
+    found, columns = bounds.distances, bounds.columns
+    distances = {} if found is None else {"distances": found.counts}
+    scales = {} if columns is None else {name: getattr(columns, name) for name in _BY_COLUMN}
+    return {"centre": bounds.centre, **distances, **scales}
+
+
+def _bounds(document: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> RowBounds | None:
+    if "centre" not in arrays:
+        if document["centre_error"] != 0:
+            raise ValueError
+        return None
+    found = columns = None
+    if "distances" in arrays:  # which earlier formats do not have
+        found = NoisyDistances(arrays["distances"], **document["distances"])
+    if "scale" in arrays:
+        by_column = {name: arrays[name] for name in _BY_COLUMN}
+        columns = ReleasedScales(limit=document["column_limit"], **by_column)
+    return RowBounds(
+        centre=arrays["centre"],
+        centre_error=document["centre_error"],
+        distances=found,
+        columns=columns,
+        stretch=document.get("stretch", 1.0),
+        clipped=document.get("clipped"),
+    )
+
+
 def _iterate(arrays: dict[str, NDArray[Any]]) -> OnePassState | None:
     if not any(name.startswith("iterate_") for name in arrays):
         return None
+    arrays = {"iterate_trace_noise": np.zeros(()), **arrays}  # which earlier formats do not have
     stored = {each.name: arrays[f"iterate_{each.name}"] for each in fields(OnePassState)}
     values: dict[str, Any] = {name: a if a.ndim else a.item() for name, a in stored.items()}
     return OnePassState(**values)

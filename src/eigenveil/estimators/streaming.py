@@ -27,12 +27,9 @@ from eigenveil.estimators.stream_run import StreamRun
 from eigenveil.estimators.stream_settings import continued, require_like
 from eigenveil.estimators.stream_state import ADJACENCY, Stream, kept_stream, sweep
 from eigenveil.estimators.tables import check_table, open_table
-from eigenveil.exceptions import (
-    InvalidDataError,
-    InvalidParameterError,
-    StateError,
-)
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError, StateError
 from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.bounds import RowNorm
 from eigenveil.mechanisms.registry import ComponentEntry
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import cost_to_dict
@@ -59,12 +56,14 @@ class StreamingPCA(ComponentEstimator):
         How a batch corrects the components. The noise of ``"adaptive-oja"`` falls with the distance
         of records from what earlier batches released. ``"tangent-oja"`` measures only what turns
         the components, once they have settled.
-    row_norm : float, optional
-        Public clipping distance of a row from the centre. By default rows are scaled to unit
-        length about the centre, so that no bound is needed and only directions count.
+    row_norm : float or "private", optional
+        Clip rows at this public distance from the centre. ``"private"``, the default, finds one:
+        the first records buy the distances of rows, and each batch is clipped where noise and loss
+        together are least for the records so far. A generous number is lowered in the same way.
+        With ``centring="none"`` the default is to scale rows to unit length.
     centring : {"none", "located"}, optional
-        ``"none"`` takes the origin as the centre. By default the first max(360, 80 sqrt(d))/mu
-        records buy a private centre and are used for nothing else.
+        ``"none"`` takes the origin as the centre. By default the first max(240, 60 sqrt(d))/mu
+        records buy a private centre and the distances from it.
     batch_size : int, optional
         Records in every batch. By default batches double, so that the last one has half of the
         records; as many wait in memory, and in the state.
@@ -72,8 +71,11 @@ class StreamingPCA(ComponentEstimator):
         Protect persons: the largest number of arrivals, such as days, in which a person is used.
         Say whose rows they are: ``partial_fit(rows, groups=ids)``, or rows of a table with a
         ``unit``. Noise, and the records that a batch needs, grow in proportion.
-    scale : array of shape (n_features,) or {name: number}, optional
-        Public scales that columns are divided by, for columns in different units.
+    scale : array of shape (n_features,), {name: number} or "private", optional
+        Public scales that columns are divided by, for columns in different units. ``"private"``
+        finds them: components are then those of standardised columns. The first
+        max(140 sqrt(d), min(20 d, 320 sqrt(d)))/mu records buy scales, a centre and distances;
+        every later batch makes scales and centre finer, with a quarter of its budget.
     on_invalid : {"raise", "zero"}
         Whether a row with a missing or infinite value is refused, with all rows of its table, or
         contributes nothing.
@@ -96,17 +98,20 @@ class StreamingPCA(ComponentEstimator):
         Agreement of the span: expected squared cosine between each component and the span of those
         without noise, about the same centre; 0 where it cannot be told from noise, and until the
         stream has the records a method needs. How far the method is from where it settles is not
-        counted, nor is the error of the centre, which the first records decide.
+        counted, nor are the error of the centre and what a renewed scale or radius changes about
+        earlier batches.
     reproducibility_, loading_errors_, component_groups_ : arrays and a tuple
         As in `PrivatePCA`; NaN and empty, as nothing is known about single components of a stream.
     distinguishable_ : array of shape (n_components,)
         Whether each component stands out from the noise. The error of the centre may add one
         component: where it could, the likeliest is taken for it.
     explained_variance_, explained_variance_ratio_ : arrays of shape (n_components,)
-        Noisy eigenvalues (never below zero), and their share of the trace; both are shares unless
-        ``row_norm`` is stated.
+        Noisy eigenvalues (never below zero) of clipped rows, in squared units of the scales, and
+        their share of the trace. Both are shares where rows are scaled to unit length.
     mean_, scale_ : arrays of shape (n_features,)
         The released centre, and what columns are divided by; ones by default.
+    row_norm_ : float
+        Clipping radius of the last batch, if that was chosen privately.
     n_needed_ : int
         Fewest records that have to arrive before components are released anew; public.
     n_samples_, n_buffered_ : int
@@ -143,7 +148,7 @@ class StreamingPCA(ComponentEstimator):
         delta: float | None = None,
         rho: float | None = None,
         mechanism: str | ComponentEntry = "oja",
-        row_norm: float | None = None,
+        row_norm: RowNorm | None = None,
         centring: Literal["none", "located"] | None = None,
         batch_size: int | None = None,
         max_arrivals: int | None = None,
@@ -394,6 +399,8 @@ class StreamingPCA(ComponentEstimator):
             result, self.privacy_, self.release_ = found
             self.__dict__.update(result.attributes())
             self.mechanism_, self.choice_ = plan.method.name, ""
+            if (chosen := self.release_.settings.get("chosen_row_norm")) is not None:
+                self.row_norm_ = chosen
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")

@@ -27,13 +27,13 @@ from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.gram import total
 from eigenveil.data.sources import RowSource, sampled
 from eigenveil.exceptions import NothingFoundError
-from eigenveil.mechanisms.additive import VectorNoise, vector_noise
+from eigenveil.mechanisms.additive import VectorNoise
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
 from eigenveil.mechanisms.scalars.distances import PrivateDistances
-from eigenveil.privacy.accounting import compose, part
+from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
 from eigenveil.wording import BOUNDS, option
 
@@ -42,8 +42,6 @@ __all__ = ["LocatedCentre", "enough_rows", "mean_shares"]
 # Of mu^2 for the two means, or of a pure epsilon, at most; and the second at least.
 _MEANS = (0.04, 0.15)
 _LEAST_MEAN = 0.05
-# Of a whole mu^2 where nothing but a centre is bought: each of three searches, and two means.
-_WHOLE = (0.05, 0.25, 0.6)
 _SAMPLE_ROWS, _SAMPLE_BYTES = 1 << 15, 1 << 27
 _UNIT_DISTANCE = 0.25  # quantile of the distances that end up as length one
 _SAVING = 1 / 3  # a larger share: checking and gathering it takes as long as the passes it saves
@@ -126,11 +124,6 @@ class LocatedCentre(Generic[Result]):
             sample=sample,
             directions=directions,
         )
-
-    @classmethod
-    def whole(cls, mu: float, inner: Procedure[Result]) -> Self:
-        """Build it with a whole ``mu`` for the centre; ``inner`` comes on top."""
-        return cls.build([vector_noise(part(Gaussian(mu), share)) for share in _WHOLE], inner)
 
     def cost(self) -> Cost:
         """Return the cost of all steps, composed."""

@@ -44,14 +44,17 @@ def noise_rows(whole: Allotment, columns: int, adjacency: Adjacency) -> float:
     return CLEANED * math.sqrt(energy)
 
 
-def clipping_radius(found: NoisyDistances, clip: Clip, rows: float) -> float:
+def clipping_radius(
+    found: NoisyDistances, clip: Clip, rows: float, records: float | None = None
+) -> float:
     """Return where rows are best clipped, within a stated bound; ``rows``: what noise weighs.
 
-    The stated bound has to do where no distance was found.
+    It is weighed against ``records``, by default those whose distances were found. Where none was
+    found, the stated bound is used.
     """
     if not found.found:
         return clip.row_norm
-    radius = found.clipping(rows / max(1.0, found.rows), 2)
+    radius = found.clipping(rows / max(1.0, found.rows if records is None else records), 2)
     return min(clip.row_norm, LARGEST_NORM, radius)
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "drawn_clause",
     "entries_clause",
     "further_clipping_clause",
+    "limits_clause",
     "unit_length_clause",
     "with_unit_distance",
 ]
@@ -68,6 +69,18 @@ def entries_clause(limit: float, turn: float) -> str:
         f"{ENTRIES_CLAUSE}{limit:.4g} scales from the centre pulled in to that distance, "
         f"after whole turns of {turn:.4g} scales or more are taken off; the centre is known up to "
         f"such turns{uncounted} (chosen by public and private numbers)"
+    )
+
+
+def limits_clause(least: float, most: float, turn: float) -> str:
+    """Describe limits on entries that differ between columns, in scales of their columns.
+
+    ``turn`` is the shortest over the columns.
+    """
+    return (
+        f"in each column entries beyond {least:.4g} to {most:.4g} scales from the centre pulled in "
+        f"to that distance, after whole turns of {turn:.4g} scales or more are taken off; the "
+        "centre is known up to such turns (chosen by public and private numbers)"
     )
 
 

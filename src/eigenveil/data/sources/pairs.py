@@ -90,6 +90,11 @@ class PairedSource(RowSource):
         """What neighbouring tables of the rows differ in."""
         return self._base.protects
 
+    @property
+    def records(self) -> range | None:
+        """Positions of the records of a batch, all of which may be in a pair."""
+        return self._base.records
+
     def represented(self, statistic: Statistic) -> Statistic:
         """Return a statistic of these pairs as it is of those of the table the rows stand for."""
         return self._base.represented(statistic)

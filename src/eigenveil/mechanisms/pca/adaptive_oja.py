@@ -30,7 +30,7 @@ from typing import ClassVar, Self
 from eigenveil.data.basis_product import BasisProduct
 from eigenveil.data.batches import Records
 from eigenveil.data.clip import NO_EXPONENT, Clip
-from eigenveil.data.updates import REACH, update_counts, update_sum
+from eigenveil.data.updates import REACH, centre_rounding, update_counts, update_sum
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
@@ -100,7 +100,7 @@ class AdaptiveOjaPCA(OnePass):
         radius = self._radius(batch, clip, view, gate)
         query = update_sum(batch, clip, view, gate.adjacency, radius)
         noisy = gate.draw(GaussianNoise(mu=self.mu), query)
-        values = view.restored(noisy.values)
+        values = view.restored(noisy.values - centre_rounding(batch, clip, view))
         return iterate.corrected(values, noisy.deviation, batch, self.schedule)
 
     def _radius(self, batch: Records, clip: Clip, view: BasisProduct, gate: Gate) -> float:

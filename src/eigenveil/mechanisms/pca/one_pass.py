@@ -44,6 +44,7 @@ from eigenveil.mechanisms.registry import ComponentEntry
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.spectral import eigenpairs_of_image, signed
 from eigenveil.privacy.accounting import split
+from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost
 from eigenveil.text import plural
 from eigenveil.wording import option
@@ -59,6 +60,8 @@ _SAME, _CLEAR = 0.3, 0.9  # change of values, and reliability, of directions tha
 _TRACE_SHARE = 0.02  # of mu^2, where rows have no known length
 _FIRST_NOISE = 4.0  # times the operator norm of the noise on a first batch: the trace of unit rows
 _SMALLEST_FIRST_BATCH = 32  # records of a first batch
+_LEVEL_DEVIATIONS = 3.0  # of the noise of a trace, within which it tells no level
+_WHOLE_COLUMNS = 256  # up to which an estimate may hold the whole matrix
 _STEPS = 3  # batches at least, or there is nothing to correct
 
 
@@ -79,9 +82,9 @@ class OnePassState:
     ----------
     basis, image : arrays of shape (d, p)
         Q, and the estimate P of its image; in the caller's units.
-    trace, trace_weight : float
-        Of the mean of the records, not a number where it is unknown; and the squared sizes of the
-        batches that it is a mean of.
+    trace, trace_weight, trace_noise : float
+        Of the mean of the records, not a number where it is unknown; the squared sizes of the
+        batches that it is a mean of; and the standard deviation of its noise.
     records, steps : int
         How many records were used, in how many batches.
     noise_variance : float
@@ -99,15 +102,26 @@ class OnePassState:
     noise_variance: float = math.inf
     doubt: float = math.inf
     trace_weight: float = 0.0
+    trace_noise: float = 0.0
 
     @property
     def level(self) -> float:
-        """What the trace leaves to a direction outside the basis; zero where it is unknown."""
+        """What the trace leaves to a direction outside the basis.
+
+        Zero where that is unknown, or may be noise: a level above the leading values would replace
+        them by directions outside.
+        """
         d, p = self.basis.shape
         if p == d or math.isnan(self.trace):
             return 0.0
-        inside = float(np.einsum("ij,ij->", self.basis, self.image))
-        return max(0.0, self.trace - inside) / float(d - p)
+        outside = self.trace - float(np.einsum("ij,ij->", self.basis, self.image))
+        return outside / float(d - p) if outside > _LEVEL_DEVIATIONS * self.trace_noise else 0.0
+
+    @property
+    def diagonal(self) -> NDArray[np.float64] | None:
+        """The variances of the columns; None where the estimate does not hold the whole matrix."""
+        d, p = self.basis.shape
+        return None if p < d else np.asarray(np.einsum("ij,ij->i", self.basis, self.image))
 
     def values(self, k: int) -> NDArray[np.float64]:
         """Return the eigenvalues along the leading ``k`` directions."""
@@ -155,12 +169,62 @@ class OnePassState:
 
     def traced(self, mu: float, batch: Batch, clip: Clip, gate: Gate) -> "OnePassState":
         """Return the state with the trace of one more batch, bought at ``mu``."""
-        noise = PrivateTrace(noise=GaussianNoise(mu=mu))
-        released = gate.draw(noise, trace(batch, clip, gate.adjacency)).value
+        step = PrivateTrace(noise=GaussianNoise(mu=mu))
+        query = trace(batch, clip, gate.adjacency)
+        released = gate.draw(step, query).value
+        noise = noise_scale(query.sensitivity("l2"), mu) * query.unit
         size = len(batch.records) ** 2
+        share = size / (self.trace_weight + size)
         before = released if math.isnan(self.trace) else self.trace
-        mean = before + (released - before) * size / (self.trace_weight + size)
-        return replace(self, trace=mean, trace_weight=self.trace_weight + size)
+        return replace(
+            self,
+            trace=before + (released - before) * share,
+            trace_weight=self.trace_weight + size,
+            trace_noise=math.hypot((1 - share) * self.trace_noise, share * noise),
+        )
+
+    def standardised(
+        self,
+        offset: NDArray[np.float64],
+        factor: NDArray[np.float64],
+        trace: float,
+        trace_noise: float,
+        k: int,
+    ) -> "OnePassState":
+        """Return the estimate about a centre moved by ``offset``, of columns divided by ``factor``.
+
+        ``trace`` and its noise are those of the mean of the records, so divided. All of it is
+        released or public. Noise is stated as along the noisiest of the ``k`` leading directions.
+        """
+        basis, shares = self.basis, 1 / factor
+        turned = np.linalg.qr(basis * shares[:, None])[0]
+        columns = turned * shares[:, None]
+        # The estimate times them: see the module.
+        inside = basis.T @ columns
+        block = basis.T @ self.image
+        outer = self.image - basis @ block
+        within = (block + block.T) / 2 - self.level * np.eye(len(block))
+        image = self.level * columns + basis @ (within @ inside + outer.T @ columns)
+        image += outer @ inside - np.outer(offset, offset @ columns)
+        image *= shares[:, None]
+        moved = replace(
+            self,
+            basis=turned,
+            image=image,
+            trace=trace,
+            trace_noise=trace_noise,
+        )
+        leading, values = eigenpairs_of_image(turned, image, moved.level, turned.shape[1])
+        # Noise on an entry grows by the shares of its row and column: see the proof.
+        along = float((shares**2 @ leading[:, :k] ** 2).max())
+        noise = float(np.mean(shares**2)) * along
+        return replace(
+            moved,
+            basis=leading,
+            image=leading * values,
+            noise_variance=self.noise_variance * noise,
+            doubt=self.doubt * noise,
+        )
 
     def narrowed(self, k: int) -> "OnePassState":
         """Return the state with the leading ``k`` columns alone."""
@@ -242,9 +306,10 @@ class OnePass(ABC):
         """Return records of a table of which no batch is smaller than the first should be."""
         return _EARLIER * _grown(self.first_batch(d), _STEPS - 1)
 
-    def start(self, d: int, clip: Clip, gate: Gate) -> OnePassState:
-        """Return a random basis."""
-        basis = np.linalg.qr(gate.normals(d, self.width(d)))[0]
+    def start(self, d: int, clip: Clip, gate: Gate, *, whole: bool = False) -> OnePassState:
+        """Return a random basis; with ``whole`` one of all columns, unless they are many."""
+        width = d if whole and d <= _WHOLE_COLUMNS else self.width(d)
+        basis = np.linalg.qr(gate.normals(d, width))[0]
         trace = clip.row_norm**2 if clip.normalise else math.nan
         return OnePassState(basis, np.zeros_like(basis), trace)
 
@@ -279,15 +344,28 @@ class OnePass(ABC):
             small, rest = split(self.mu, (_TRACE_SHARE, 1 - _TRACE_SHARE))
             iterate = iterate.traced(small, batch, clip, gate)
             method = replace(self, mu=rest)
-        after = method.step(iterate, batch, clip, gate)
-        return after if self.schedule is not None else self._considered(iterate, after)
+        return method.weighed_step(iterate, batch, clip, gate)
 
-    def _considered(self, before: OnePassState, after: OnePassState) -> OnePassState:
-        """Return what earlier steps are worth, and how many columns the next one needs.
+    def weighed_step(
+        self,
+        iterate: OnePassState,
+        batch: Records,
+        clip: Clip,
+        gate: Gate,
+        *,
+        narrows: bool = True,
+    ) -> OnePassState:
+        """Correct the estimate, and say what earlier steps are worth and how many columns to keep.
 
         While the leading directions turn, an image of others says little about theirs. Once they
         stand still, and their values too, further columns only add to the time, and to distances.
         """
+        after = self.step(iterate, batch, clip, gate)
+        return after if self.schedule is not None else self._considered(iterate, after, narrows)
+
+    def _considered(
+        self, before: OnePassState, after: OnePassState, narrows: bool = True
+    ) -> OnePassState:
         k, columns = self.n_components, after.basis.shape[1]
         if not math.isfinite(before.noise_variance) or columns == k:
             return after
@@ -295,6 +373,8 @@ class OnePass(ABC):
         if cosine < _TURNING:
             # The next batch is larger, or else it has to add up with those before.
             return replace(after, doubt=_DOUBT * after.doubt) if self.batch_size is None else after
+        if not narrows:
+            return after
         values = after.values(k)
         same = np.abs(before.values(k) - values) <= _SAME * np.abs(values)
         clear = after.components(k).reliability.min() > _CLEAR

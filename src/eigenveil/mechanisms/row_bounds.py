@@ -1,0 +1,373 @@
+r"""The first batch of a stream: a centre and a clipping radius, and scales of columns if asked for.
+
+.. math:: x \to \mathrm{clip}_R(x - c) \qquad\text{or}\qquad
+          x_j \to \frac{x_j}{s_j} - c_j \to \mathrm{clip}_R
+
+Later batches see their rows through numbers that the first one released: public for them. All steps
+see the whole first batch and share its budget: half the records at the same cost would double the
+noise of a step, half of mu^2 makes it sqrt(2) times as large.
+
+- `LocatedBounds`: a centre from nothing in four steps (`located`), and distances about it.
+- `RadiusBounds`: distances about the origin alone.
+- `FrontBounds`: scales, a centre and finer scales (`front`), and distances.
+
+The distances say where to clip the rows of each later batch: where noise and loss together are
+least, as in whole tables (`ranged`), for the records that have arrived by then. A stream that goes
+on clips less and less. Noise turns directions, while clipping rather shrinks what lies along them:
+so noise weighs several times its Frobenius norm.
+
+Proof: docs/proofs/streaming.md.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.clip import LARGEST_NORM, Clip
+from eigenveil.data.column_limits import ColumnLimits
+from eigenveil.data.sources import Batch, LimitedSource, RowSource
+from eigenveil.exceptions import NothingFoundError
+from eigenveil.mechanisms.additive import vector_noise
+from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.covariance.elliptical import CLEAR_VARIANCE
+from eigenveil.mechanisms.front import Front
+from eigenveil.mechanisms.located import LocatedCentre
+from eigenveil.mechanisms.prepared import Prepared
+from eigenveil.mechanisms.ranged import clipping_radius
+from eigenveil.mechanisms.scalars.distances import NoisyDistances, PrivateDistances
+from eigenveil.privacy.accounting import part
+from eigenveil.privacy.cost import Cost, Gaussian
+from eigenveil.wording import option
+
+__all__ = [
+    "FrontBounds",
+    "LocatedBounds",
+    "Preparation",
+    "RadiusBounds",
+    "ReleasedScales",
+    "RowBounds",
+]
+
+# Shares of mu^2: each search on the way to a centre, each mean, and the distances about it.
+_SEARCH_SHARE, _MEAN_SHARES, _LAST_SEARCH_SHARE = 0.05, (0.04, 0.08, 0.15, 0.28), 0.25
+_NOISE_WEIGHT = 8.0  # rows that noise weighs when a radius is chosen, over d/mu
+_FOUND_NOISE = 0.3  # of the variance of a column whose scale was found, in these units
+_NEAR_FACTOR = 1.25  # of a scale, up to which it stays
+_MOST_FALL = 1.5  # of the scale of a column that has shown itself
+_LEAST_SHARE = 1e-6  # of a first scale, below which none falls
+_MOST_RADIUS, _RADIUS_NOISE = 1.5, 0.002  # over sqrt(d), and over the noise of a variance as well
+# Strengths of a front, over that of its first steps alone, which are a share of it; the last one
+# does however few the rows are.
+_FRONT_STRENGTHS = np.geomspace(8.0, 0.5, 193)
+_ROUNDING = 1 - 2.0**-30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReleasedScales:
+    """Released scales of columns, and what is known of their variances in these units.
+
+    Attributes
+    ----------
+    scale : array of shape (d,)
+        Columns are divided by it.
+    turn : array of shape (d,)
+        Whole multiples of it are dropped from entries about the centre.
+    limit : float
+        Largest distance of an entry from the centre.
+    least : array of shape (d,)
+        Scales that later ones do not fall below.
+    variances, noise : arrays of shape (d,)
+        Variances of the clipped rows, and the standard deviation of their noise; infinite before
+        there are any.
+
+    """
+
+    scale: NDArray[np.float64]
+    turn: NDArray[np.float64]
+    limit: float
+    least: NDArray[np.float64]
+    variances: NDArray[np.float64]
+    noise: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, ready: Prepared) -> "ReleasedScales":
+        """Return the scales of a front: those that were found are about right."""
+        table, known = ready.table, ready.columns.known
+        return cls(
+            scale=table.scale,
+            turn=table.turn,
+            limit=ready.limit,
+            least=_LEAST_SHARE * table.scale,
+            variances=known.astype(np.float64),
+            noise=np.where(known, _FOUND_NOISE, np.inf),
+        )
+
+    def with_variances(self, variances: NDArray[np.float64], noise: float) -> "ReleasedScales":
+        """Return the scales with one more release of the variances, weighted by precision."""
+        weight = 1 / (1 + (noise / self.noise) ** 2)
+        pooled = self.variances + weight * (variances - self.variances)
+        return replace(self, variances=pooled, noise=np.sqrt(weight) * noise)
+
+    def seen_variances(self, variances: NDArray[np.float64], noise: float) -> "ReleasedScales":
+        """Return the scales with these variances instead."""
+        return replace(self, variances=variances, noise=np.full(variances.size, noise))
+
+    def deviations(self, least: float = CLEAR_VARIANCE) -> NDArray[np.float64]:
+        """Standard deviations of the columns, as far as noise tells.
+
+        A clear variance is taken at its word. A column that shows none has so many deviations of
+        the noise, so that it does not pass for a component of its own.
+        """
+        noise = np.where(np.isinf(self.noise), 1.0, least * self.noise)
+        most = np.clip(self.variances, np.minimum(noise, 1.0), 1.0)
+        return np.sqrt(np.where(self._clear, self.variances, most))
+
+    @property
+    def _clear(self) -> NDArray[np.bool_]:
+        return self.variances > CLEAR_VARIANCE * self.noise
+
+    def renewal(self) -> NDArray[np.float64]:
+        """Return the factors by which scales are too large, where they are far off.
+
+        A column that shows no variance grows from batch to batch until it does; one that has is not
+        enlarged much further: rows that its own entries lengthen are clipped, so its variance falls
+        with its scale, and no end would come to it.
+        """
+        factor = np.maximum(self.deviations(1.0), self.least / self.scale)
+        near = (factor > 1 / _NEAR_FACTOR) & (factor < _NEAR_FACTOR)
+        return np.where(near, 1.0, factor)
+
+    def divided(self, factor: NDArray[np.float64]) -> "ReleasedScales":
+        """Return the scales times a factor, and which of the columns have shown themselves."""
+        scale = self.scale * factor
+        return replace(
+            self,
+            scale=scale,
+            turn=self.turn / factor,
+            least=np.maximum(self.least, np.where(self._clear, scale / _MOST_FALL, 0.0)),
+            variances=self.variances / factor**2,
+            noise=self.noise / factor**2,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowBounds:
+    """Released numbers through which later batches see their rows.
+
+    Attributes
+    ----------
+    centre : array of shape (d,)
+        In units of the scales, where there are any.
+    centre_error : float
+        Its expected squared error; of unit rows, as a share.
+    distances : NoisyDistances, optional
+        Distances of rows from the centre; those of streams of earlier versions were not kept.
+    columns : ReleasedScales, optional
+        Scales of the columns, where they were looked for.
+    stretch : float
+        Factor from the distances to those in the present scales, about.
+    clipped : float, optional
+        Clipping radius of the last batch, in its scales; none before a batch was clipped privately.
+
+    """
+
+    centre: NDArray[np.float64]
+    centre_error: float
+    distances: NoisyDistances | None = None
+    columns: ReleasedScales | None = None
+    stretch: float = 1.0
+    clipped: float | None = None
+
+    def radius(self, stated: Clip, mu: float, records: int) -> float | None:
+        """Return the clipping radius for an estimate from so many records; None if unknown.
+
+        ``stated`` has the largest one, ``mu`` is what a batch spends.
+        """
+        if self.distances is None:
+            return None
+        rows = self.centre.size * _NOISE_WEIGHT / mu
+        radius = clipping_radius(self.distances, stated, rows, records)
+        if self.columns is None:
+            return radius
+        noise = math.sqrt(2) * self.centre.size / (records * mu)  # of a variance
+        most = max(_MOST_RADIUS, _RADIUS_NOISE / noise) * math.sqrt(self.centre.size)
+        return min(stated.row_norm, most, self.stretch * radius)
+
+    def moved(self, offset: NDArray[np.float64], squared_error: float) -> "RowBounds":
+        """Return the bounds about a centre moved by an offset with this expected error."""
+        return replace(self, centre=self.centre + offset, centre_error=squared_error)
+
+    def divided(self, factor: NDArray[np.float64]) -> "RowBounds":
+        """Return the bounds in scales that are larger by a factor."""
+        assert self.columns is not None  # none are divided otherwise
+        columns = self.columns.divided(factor)
+        before, after = (np.maximum(c.variances, 0.0).sum() for c in (self.columns, columns))
+        return replace(
+            self,
+            centre=self.centre / factor,
+            centre_error=self.centre_error * float(np.mean(factor**-2)),
+            columns=columns,
+            stretch=self.stretch * (math.sqrt(after / before) if before > 0 else 1.0),
+        )
+
+    def seen(self, batch: Batch, clip: Clip) -> Batch:
+        """Return the records of a batch divided by the scales and within the limits."""
+        if self.columns is None:
+            return batch
+        limits = ColumnLimits(
+            scale=self.columns.scale,
+            centre=self.centre,
+            turn=self.columns.turn,
+            limit=self.columns.limit,
+            fills=clip.on_missing == "centre",
+        )
+        return Batch(LimitedSource(batch, limits).of_rows(batch.array), batch.records.start)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocatedBounds:
+    """A centre, and distances about it. Fields are public, never data.
+
+    Attributes
+    ----------
+    inner : LocatedCentre
+        Finds the centre, then the distances.
+
+    """
+
+    name: ClassVar[str] = "row-bounds"
+    proofs: ClassVar[tuple[str, ...]] = ("located", "distances")
+    inner: LocatedCentre[NoisyDistances]
+
+    @classmethod
+    def whole(cls, mu: float) -> Self:
+        """Build it with a whole ``mu``."""
+        noises = [vector_noise(part(Gaussian(mu), s)) for s in (_SEARCH_SHARE, *_MEAN_SHARES)]
+        last = PrivateDistances(noise=vector_noise(part(Gaussian(mu), _LAST_SEARCH_SHARE)))
+        return cls(inner=LocatedCentre.build(noises, last, directions=False))
+
+    def cost(self) -> Cost:
+        """Return the cost of all steps, composed."""
+        return self.inner.cost()
+
+    def run(self, source: RowSource, start: Clip, gate: Gate) -> RowBounds:
+        """Read the batch; ``start`` has the stated bound on rows, if any."""
+        found = self.inner.run(source, start, gate)
+        if np.isnan(found.centre).any():
+            raise _nothing_found()
+        return RowBounds(
+            centre=found.centre,
+            centre_error=found.centre_error,
+            distances=_clear(found.inner, start),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RadiusBounds:
+    """Distances from the origin. Fields are public, never data.
+
+    Attributes
+    ----------
+    inner : PrivateDistances
+        The search.
+
+    """
+
+    name: ClassVar[str] = "row-bounds"
+    proofs: ClassVar[tuple[str, ...]] = ("distances",)
+    inner: PrivateDistances
+
+    @classmethod
+    def whole(cls, mu: float) -> Self:
+        """Build it with a whole ``mu``."""
+        return cls(inner=PrivateDistances(noise=vector_noise(Gaussian(mu))))
+
+    def cost(self) -> Cost:
+        """Return the cost of the search."""
+        return self.inner.cost()
+
+    def run(self, source: RowSource, start: Clip, gate: Gate) -> RowBounds:
+        """Read the batch; ``start`` has the stated bound on rows, if any."""
+        found = self.inner.run(source, start, gate)
+        origin = np.zeros(source.n_columns)
+        return RowBounds(centre=origin, centre_error=0.0, distances=_clear(found, start))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontBounds:
+    """Scales of columns, a centre, and distances. Fields are public, never data.
+
+    Attributes
+    ----------
+    mu : float
+        Of all steps together.
+    front : Front
+        Takes the first steps. It is stronger than ``mu``: the matrices that it would end with,
+        which have most of its budget, are left out.
+    inner : PrivateDistances
+        The search about the centre that was found.
+
+    """
+
+    name: ClassVar[str] = "row-bounds"
+    proofs: ClassVar[tuple[str, ...]] = ("front", "distances")
+    mu: float
+    front: Front
+    inner: PrivateDistances
+
+    @classmethod
+    def whole(cls, mu: float, rows: int, columns: int) -> Self:
+        """Build it with a whole ``mu`` for a batch of so many rows."""
+        most = mu * math.sqrt(1 - _LAST_SEARCH_SHARE) * _ROUNDING
+        fronts = (Front(mu=mu * f, rows=rows, columns=columns) for f in _FRONT_STRENGTHS)
+        front = next(front for front in fronts if _spent(front) <= most)
+        last = PrivateDistances(noise=vector_noise(part(Gaussian(mu), _LAST_SEARCH_SHARE)))
+        return cls(mu=mu, front=front, inner=last)
+
+    def cost(self) -> Cost:
+        """Return the cost of all steps, composed."""
+        return Gaussian(self.mu)
+
+    def run(self, source: RowSource, start: Clip, gate: Gate) -> RowBounds:
+        """Read the batch; ``start`` has the stated bound on rows in units of scales, if any."""
+        ready = self.front.prepare(source, start, gate)
+        if not ready.columns.known.any():
+            raise NothingFoundError(
+                "no column's scale stands out from the noise, and the first records are spent: "
+                "start a new stream with a larger budget, or state ",
+                option("scale"),
+            )
+        table = ready.table
+        found = self.inner.run(table.source, table.about, gate)
+        return RowBounds(
+            centre=table.centre,
+            centre_error=ready.clip.centre_error,
+            distances=_clear(found, start),
+            columns=ReleasedScales.of(ready),
+        )
+
+
+Preparation = LocatedBounds | RadiusBounds | FrontBounds
+
+
+def _clear(found: NoisyDistances, start: Clip) -> NoisyDistances:
+    """Return distances that stand out, or that are not needed."""
+    if not found.found and start.row_norm == LARGEST_NORM:
+        raise _nothing_found()
+    return found
+
+
+def _spent(front: Front) -> float:
+    """Return the mu of all steps before the matrices."""
+    return front.mu * math.sqrt(sum(front.shares.values()))
+
+
+def _nothing_found() -> NothingFoundError:
+    return NothingFoundError(
+        "no distance of the first records stood out from the noise, and they are spent: start a "
+        "new stream with a larger budget, or pass ",
+        option("centring", "none"),
+    )
