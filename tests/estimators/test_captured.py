@@ -33,7 +33,8 @@ def truth(pca, rows):
     scaled[np.isnan(scaled)] = 0.0
     lengths = np.linalg.norm(scaled, axis=1, keepdims=True)
     limit = getattr(pca, "row_norm_", pca.release_.settings["row_norm"])
-    unit = np.where(lengths > 0, lengths, 1.0)
+    unit = np.maximum(lengths, getattr(pca, "unit_distance_", 0.0))
+    unit[unit == 0] = 1.0
     scaled *= 1 / unit if limit is None else np.minimum(1.0, limit / unit)
     moment = scaled.T @ scaled
     inside = float(np.trace(pca.components_ @ moment @ pca.components_.T))

@@ -107,7 +107,8 @@ def test_a_law_with_half_the_noise_is_noticed(recorded, monkeypatch):
 
 
 def test_directions_of_one_variance_are_a_group():
-    pca = PrivatePCA(4, epsilon=0.3, delta=1e-6, random_state=1, mechanism="spherical").fit(ROWS)
+    options = {"epsilon": 0.3, "delta": 1e-6, "mechanism": "spherical", "centring": "none"}
+    pca = PrivatePCA(4, **options, random_state=1).fit(ROWS - 5)
     assert [(group.first, group.last) for group in pca.component_groups_] == [
         (1, 1),
         (2, 2),
@@ -197,7 +198,8 @@ def test_what_may_be_the_error_of_the_centre_is_not_called_reproducible():
 def test_columns_without_a_scale_have_no_loading_and_no_error():
     rows = np.column_stack([ROWS, np.full(len(ROWS), 3.0)])
     with pytest.warns(ColumnsLeftOutWarning):
-        pca = PrivatePCA(2, scale="private", random_state=1, epsilon=3.0, delta=1e-6).fit(rows)
+        named = {"mechanism": "tangent", "scale": "private", "random_state": 1}
+        pca = PrivatePCA(2, epsilon=3.0, delta=1e-6, **named).fit(rows)
     assert np.isinf(pca.scale_[-1])
     assert not pca.loading_errors_[:, -1].any()
     assert (pca.loading_errors_[:, :-1] > 0).all()
