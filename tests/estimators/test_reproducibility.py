@@ -197,8 +197,8 @@ def test_what_may_be_the_error_of_the_centre_is_not_called_reproducible():
 
 def test_columns_without_a_scale_have_no_loading_and_no_error():
     rows = np.column_stack([ROWS, np.full(len(ROWS), 3.0)])
+    named = {"mechanism": "tangent", "scale": "private", "random_state": 1}
     with pytest.warns(ColumnsLeftOutWarning):
-        named = {"mechanism": "tangent", "scale": "private", "random_state": 1}
         pca = PrivatePCA(2, epsilon=3.0, delta=1e-6, **named).fit(rows)
     assert np.isinf(pca.scale_[-1])
     assert not pca.loading_errors_[:, -1].any()

@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 from benchmarks.seen import Limits
 
-from tests.truth.judge import ABOVE_FLOOR, CLEAR, NOT_THE_CENTRE, RELEASED, share_of
+from tests.truth.judge import (
+    ABOVE_FLOOR,
+    CAPTURED,
+    CLEAR,
+    NOT_THE_CENTRE,
+    RELEASED,
+    REPRODUCIBLE,
+    share_of,
+)
 
 __all__ = ["CLAIMS", "Seen", "SeenMoment", "judged_components"]
 
@@ -33,8 +41,18 @@ class SeenMoment:
     vectors: np.ndarray  # one in each row
 
     @classmethod
+    def of(cls, moment: np.ndarray) -> "SeenMoment":
+        """Decompose a matrix."""
+        values, vectors = np.linalg.eigh(moment)
+        return cls(values[::-1], vectors.T[::-1])
+
+    @classmethod
     def about(cls, fitted: Any, rows: np.ndarray, centre: np.ndarray) -> "SeenMoment":
         """Compute them from all rows about a point, or from pairs of rows where it is NaN."""
+        if fitted.mechanism_ == "correlation":
+            z = _limited(fitted, rows)
+            z = z - (z.mean(axis=0) if (centre != fitted.mean_).any() else 0.0)
+            return cls.of(z.T @ z / len(z) / np.outer(*2 * [_deviations(fitted)]))
         kept = np.isfinite(fitted.scale_)
         rows, scale, centre = rows[:, kept], fitted.scale_[kept], centre[kept]
         if np.isnan(centre).any():
@@ -42,8 +60,7 @@ class SeenMoment:
             moment = np.mean([_moment(fitted, z / scale, half=True) for z in pairs], axis=0)
         else:
             moment = _moment(fitted, (rows - centre) / scale)
-        values, vectors = np.linalg.eigh(moment)
-        return cls(values[::-1], vectors.T[::-1])
+        return cls.of(moment)
 
 
 @dataclass(frozen=True)
@@ -64,6 +81,17 @@ class Seen:
         mean = self.rows.mean(axis=0)
         centre = np.where(np.isnan(self.fitted.mean_), np.nan, mean)
         return SeenMoment.about(self.fitted, self.rows, centre)
+
+    @cached_property
+    def held(self) -> SeenMoment:
+        """The matrix of the rows that `captured_` is about."""
+        fitted = self.fitted
+        if fitted.mechanism_ != "correlation":
+            return self.moment
+        z = _limited(fitted, self.rows, pulls_in=False) / _deviations(fitted)
+        norm = fitted.release_.settings["captured"]["row_norm"]
+        z = z * np.minimum(1.0, norm / np.maximum(np.linalg.norm(z, axis=1), NO_LENGTH))[:, None]
+        return SeenMoment.of(z.T @ z / len(z))
 
     @cached_property
     def components(self) -> np.ndarray:
@@ -92,10 +120,40 @@ def _above_floor(seen: Seen) -> float:
     return share_of(values - seen.moment.values[: values.size] <= floor, values > floor)
 
 
+def _reproducible(seen: Seen) -> float:
+    """Squared cosines with components of the same rank are as large as stated, on average.
+
+    Returned is 1 more than their mean excess.
+    """
+    stated = seen.fitted.reproducibility_
+    some = np.flatnonzero(~np.isnan(stated))
+    same = seen.moment.vectors[: len(stated)]
+    actual = np.sum(seen.components * same, axis=1) ** 2
+    return 1 + float(np.mean((actual - stated)[some])) if some.size else math.nan
+
+
+def _captured(seen: Seen) -> float:
+    """What components hold lies within two standard errors of what they hold of the rows."""
+    found = seen.fitted.captured_
+    if found is None:
+        return math.nan
+    values, vectors = seen.held.values, seen.held.vectors
+    k = len(seen.components)
+    inside = float(np.sum((seen.components @ vectors.T) ** 2 @ values))
+    share, best = inside / float(values.sum()), inside / float(values[:k].sum())
+    holds = [
+        abs(found.share - share) <= 2 * found.share_noise,
+        abs(found.of_best - best) <= 2 * found.of_best_noise,
+    ]
+    return float(np.mean(holds))
+
+
 CLAIMS: dict[str, Callable[[Seen], float]] = {
     CLEAR: _clear,
     NOT_THE_CENTRE: _not_the_centre,
     ABOVE_FLOOR: _above_floor,
+    REPRODUCIBLE: _reproducible,
+    CAPTURED: _captured,
 }
 
 
@@ -106,6 +164,22 @@ def judged_components(fitted: Any, rows: np.ndarray) -> dict[str, float]:
     seen = Seen(fitted, rows)
     shares = {claim: holds(seen) for claim, holds in CLAIMS.items()}
     return {RELEASED: 1.0} | {c: share for c, share in shares.items() if not math.isnan(share)}
+
+
+def _deviations(fitted: Any) -> np.ndarray:
+    """Return what limited columns were divided by, in units of the scales that limited them."""
+    return np.asarray(fitted.scale_ / fitted.release_.arrays["clipping_scale"])
+
+
+def _limited(fitted: Any, rows: np.ndarray, *, pulls_in: bool = True) -> np.ndarray:
+    """Return scaled rows about the centre, within the limits of columns, pulled in or not."""
+    return Limits(
+        centre=fitted.mean_,
+        scale=fitted.release_.arrays["clipping_scale"],
+        row_norm=fitted.row_norm_ if pulls_in else math.inf,
+        column_limit=fitted.release_.settings.get("column_limit", math.inf),
+        turn=getattr(fitted, "turn_", math.inf),
+    ).seen(rows)
 
 
 def _inside(seen: Seen, moment: SeenMoment) -> np.ndarray:

@@ -14,6 +14,7 @@ from eigenveil.exceptions import (
     EigenveilError,
     EmptyCellsWarning,
     NothingFoundError,
+    WholeTurnsWarning,
 )
 from tests.truth.components import judged_components
 from tests.truth.judge import RELEASED, error_in_deviations, failures, growth, judged
@@ -24,6 +25,7 @@ COMPONENT_FITS: dict[str, dict[str, Any]] = {
     "default": {"delta": DELTA},
     "unit rows": {"delta": DELTA, "mechanism": "spherical"},
     "private radius": {"delta": DELTA, "row_norm": "private"},
+    "standardised": {"delta": DELTA, "scale": "private"},
     "pure": {},
     "pure unit rows": {"mechanism": "wishart"},
 }
@@ -111,6 +113,7 @@ def _lost(fit: Callable[[], Any]) -> dict[str, float] | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ColumnsLeftOutWarning)
         warnings.simplefilter("ignore", EmptyCellsWarning)
+        warnings.simplefilter("ignore", WholeTurnsWarning)
         try:
             fit()
         except NothingFoundError:

@@ -10,8 +10,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from eigenveil.mechanisms.scalars.captured import Captured
 from tests.truth.components import SeenMoment, judged_components
-from tests.truth.judge import ABOVE_FLOOR, CLEAR, NOT_THE_CENTRE, RELEASED, failures
+from tests.truth.judge import (
+    ABOVE_FLOOR,
+    CAPTURED,
+    CLEAR,
+    NOT_THE_CENTRE,
+    RELEASED,
+    REPRODUCIBLE,
+    failures,
+)
 
 FITS, ROWS, COLUMNS, K = 40, 400, 6, 2
 NOISE = 0.01
@@ -23,11 +32,11 @@ def rows():
     return rng.standard_normal((ROWS, COLUMNS)) * 2.0 ** -np.arange(COLUMNS) + 5.0
 
 
-def made_up(rows, seed, *, error=0.0, turned=0.0, raised=0.0, clear=True, **options):
+def made_up(rows, seed, *, error=0.0, turned=0.0, raised=0.0, boast=0.0, clear=True, **options):
     """Return a fit about a centre that is off by ``error`` along the last column.
 
     The last component is ``turned`` into the last column by that much, and the first eigenvalue
-    ``raised`` by so many floors.
+    ``raised`` by so many floors. Squared cosines and shares are stated too large by ``boast``.
     """
     rng = np.random.default_rng(seed)
     centre = rows.mean(axis=0) + error * np.eye(COLUMNS)[-1]
@@ -37,6 +46,7 @@ def made_up(rows, seed, *, error=0.0, turned=0.0, raised=0.0, clear=True, **opti
         row_norm=None,
         plan_=SimpleNamespace(normalise=True),
         noise_floor_=3 * NOISE,
+        mechanism_="tangent",
         **options,
     )
     seen = SeenMoment.about(fit, rows, centre)
@@ -48,6 +58,12 @@ def made_up(rows, seed, *, error=0.0, turned=0.0, raised=0.0, clear=True, **opti
     values[0] += raised * fit.noise_floor_
     fit.release_ = SimpleNamespace(arrays={"eigenvalues": values})
     fit.distinguishable_ = np.full(K, clear)
+    own = np.sum(fit.components_ * seen.vectors[:K], axis=1) ** 2
+    fit.reproducibility_ = np.minimum(1.0, own + boast)
+    held = (fit.components_ @ seen.vectors.T) ** 2 @ seen.values
+    found = np.array([held.sum() / seen.values.sum(), held.sum() / seen.values[:K].sum()])
+    found += boast + NOISE * rng.standard_normal(2)
+    fit.captured_ = Captured(found[0], NOISE, found[1], NOISE)
     return fit
 
 
@@ -74,6 +90,26 @@ def test_says_nothing_of_components_that_are_not_clear(rows):
 
 def test_rejects_eigenvalues_above_the_floor_that_the_table_does_not_have(rows):
     assert failing(rows, raised=1.5) == {ABOVE_FLOOR}
+
+
+def test_rejects_agreement_and_shares_that_are_too_large(rows):
+    assert failing(rows, turned=0.3, boast=0.2) == {REPRODUCIBLE, CAPTURED}
+
+
+def test_limited_columns_are_judged_in_standard_deviations(rows):
+    """The truth of standardised columns is the limited moment over the released deviations."""
+    scale, deviations = np.full(COLUMNS, 2.0), rows.std(axis=0) / 2.0
+    fit = SimpleNamespace(
+        mean_=rows.mean(axis=0),
+        scale_=scale * deviations,
+        row_norm_=math.inf,
+        mechanism_="correlation",
+        release_=SimpleNamespace(arrays={"clipping_scale": scale}, settings={}),
+    )
+    found = SeenMoment.about(fit, rows, fit.mean_)
+    assert found.values == pytest.approx(np.linalg.eigvalsh(np.corrcoef(rows.T))[::-1])
+    fit.release_.settings["column_limit"] = 0.1
+    assert SeenMoment.about(fit, rows, fit.mean_).values.sum() < found.values.sum()
 
 
 def test_a_release_that_is_not_finite_fails(rows):

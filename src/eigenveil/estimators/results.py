@@ -39,6 +39,7 @@ __all__ = [
 _SIZES = 0.5  # of the logarithm of a ratio: how well sizes tell directions apart
 _MIN_COLUMN_SHARE = 0.5  # of the released variance, in one column
 _MIN_COLUMN_RATIO = 10.0  # of its variance to the mean of the other columns
+_MIN_FIRST = 0.5  # squared cosine of the first component with the one of its rank
 _MIN_FREEDOM = 25  # below it the squared length of an error varies by more than a quarter
 
 
@@ -349,6 +350,7 @@ def warn_of_components(estimator: BaseEstimator) -> None:
             )
             warnings.warn(warning, stacklevel=3)
         return
+    _warn_of_mixed(estimator)
     if estimator.scale is not None or not hasattr(estimator, "feature_names_in_"):
         return
     shares = _column_shares(
@@ -365,6 +367,18 @@ def warn_of_components(estimator: BaseEstimator) -> None:
         SAME_UNIT,
     )
     warnings.warn(warning, stacklevel=3)
+
+
+def _warn_of_mixed(estimator: BaseEstimator) -> None:
+    """Warn where even the first component is mostly mixed with others."""
+    first = next(iter(estimator.component_groups_), None)
+    if first is None or not estimator.reproducibility_[0] < _MIN_FIRST:
+        return
+    warning = ComponentsWarning(
+        f"{first}: read them as a span, not one by one (component_groups_), or give more rows or a "
+        "larger budget"
+    )
+    warnings.warn(warning, stacklevel=4)
 
 
 def _column_shares(

@@ -143,7 +143,8 @@ class Further:
             kept = len(released.components)
             if self.holding is not None:
                 kept = released.count_holding(self.holding, self.fewest)
-            captured = self.captured.run(source, clip, gate, released.components[:kept])
+            along = float(np.maximum(released.eigenvalues[:kept], 0.0).sum())
+            captured = self.captured.run(source, clip, gate, released.components[:kept], along)
         if self.scores is not None and len(released.components) > 1:  # columns may be left out
             shown = self.scores.run(source, clip, gate, released)
         return captured, shown

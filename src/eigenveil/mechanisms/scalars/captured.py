@@ -12,7 +12,7 @@ count. Shares and their standard errors are post-processing. Proof: docs/proofs/
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -59,18 +59,28 @@ class Captured(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturedVariance:
-    """Add noise to the variance inside, outside and at best. Fields are public, never data."""
+    """Add noise to the variance inside, outside and at best. Fields are public, never data.
+
+    ``released`` is the variance along the components as an earlier step released it. It decides
+    whether anything is stated: what this noise raised beyond its threshold would mostly be false.
+    """
 
     name: ClassVar[str] = "captured"
     exact: ClassVar[bool] = True
     noise: VectorNoise
+    released: float = math.inf
 
     def cost(self) -> Cost:
         """Cost of one `perturb`."""
         return self.noise.cost()
 
     def run(
-        self, source: RowSource, clip: Clip, gate: Gate, components: NDArray[np.float64]
+        self,
+        source: RowSource,
+        clip: Clip,
+        gate: Gate,
+        components: NDArray[np.float64],
+        released: float = math.inf,
     ) -> Captured | None:
         """Return what released components hold of rows bounded by ``clip``; None if unclear.
 
@@ -78,7 +88,8 @@ class CapturedVariance:
         """
         if len(components) >= source.n_columns:
             return None
-        return gate.draw(self, captured(second_moment(source, clip, gate.adjacency), components))
+        query = captured(second_moment(source, clip, gate.adjacency), components)
+        return gate.draw(replace(self, released=released), query)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> Captured | None:
         """Return shares, or None where noise hides them; ``query`` is from `captured`."""
@@ -86,7 +97,7 @@ class CapturedVariance:
         within, outside, best = noisy.values.tolist()
         level = noisy.deviation
         whole, clear = within + outside, _CLEAR * level
-        if not (whole > math.sqrt(2) * clear and best > clear):
+        if not (whole > math.sqrt(2) * clear and min(best, self.released) > clear):
             return None
         if query.count is None and best > query.trace_bound - clear:
             return None  # the best k may end there
