@@ -85,8 +85,11 @@ class NoisyComponents:
         return min(len(together), max(fewest, enough))
 
 
-def leading(noisy: NoisyMatrix, k: int) -> NoisyComponents:
-    """Return the top-k eigenpairs of a noisy matrix: post-processing."""
+def leading(noisy: NoisyMatrix, k: int, *, states: bool = True) -> NoisyComponents:
+    """Return the top-k eigenpairs of a noisy matrix: post-processing.
+
+    ``states`` says whether a statement about each of them is wanted.
+    """
     assert noisy.law is not None  # there is noise
     d = noisy.law.d
     # The others tell how far the released ones stand from the rest. Of many columns they lie in a
@@ -98,9 +101,10 @@ def leading(noisy: NoisyMatrix, k: int) -> NoisyComponents:
     energy = float(np.vdot(noisy.matrix, noisy.matrix))
     # Gaussian noise whose spectrum ends where that of other noise does turns as much as that.
     noise: Any = noisy.law.edge / math.sqrt(2 * d)
-    if found < d:
+    single = None
+    if states and found < d:
         single = leading_statement(values, vectors, noise, k, trace=trace, energy=energy)
-    else:
+    elif states:
         if noisy.entry_noise is not None:
             noise = pair_noise(vectors, noisy.entry_noise) * noise / noisy.law.deviation
         single = dense_statement(values, vectors, noise, vectors[:k])

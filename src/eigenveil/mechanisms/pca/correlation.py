@@ -137,7 +137,7 @@ class CorrelationPCA:
         """Return the leading components, or as many as stand out."""
         d = len(noisy.matrix)
         if self.n_components is not None:
-            return leading(noisy, min(self.n_components, d))
+            return leading(noisy, min(self.n_components, d), states=False)
         assert noisy.law is not None  # there is noise
         values = np.asarray(np.linalg.eigvalsh(noisy.matrix), dtype=np.float64)[::-1]
         most = min(MAX_PRIVATE_RANK, d - 1)
@@ -149,7 +149,7 @@ class CorrelationPCA:
                 option("n_components"),
                 ", or give more rows or a larger budget",
             )
-        return leading(noisy, rank)
+        return leading(noisy, rank, states=False)
 
 
 def _stated(
