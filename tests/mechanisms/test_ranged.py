@@ -111,6 +111,13 @@ def test_nothing_found_is_charged_and_says_what_to_do(tmp_path):
     assert entry.cost == ranged().cost()
 
 
+def test_nothing_found_falls_back_to_a_distance_released_before():
+    clip = replace(ANY, found_norm=3.0)
+    assert run(ranged(), np.zeros((50, 3)), clip).row_norm == 3.0
+    assert run(ranged(), np.zeros((50, 3)), replace(clip, row_norm=2.0)).row_norm == 2.0
+    assert run(ranged(), ROWS, clip).row_norm == run(ranged(), ROWS).row_norm
+
+
 def test_no_second_search_from_one_allotment():
     mechanism = ranged()
     gate = Gate(

@@ -93,6 +93,9 @@ class Clip:
     unit_distance : float
         Released distance from the centre that ends up as ``row_norm`` where rows are normalised;
         nearer rows stay shorter. Zero scales all of them.
+    found_norm : float, optional
+        Released distance at which rows were clipped on the way to the centre, for a search about it
+        that finds none.
 
     """
 
@@ -109,6 +112,7 @@ class Clip:
     pairs_present: PairShares | None = None
     normalise: bool = False
     unit_distance: float = 0.0
+    found_norm: float | None = None
 
     def __post_init__(self) -> None:
         if not SMALLEST_NORM <= self.row_norm <= LARGEST_NORM:

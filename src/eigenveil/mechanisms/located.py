@@ -143,7 +143,7 @@ class LocatedCentre(Generic[Result]):
             on_missing=start.on_missing,
         )
         present = 1.0 if start.present is None else start.present
-        error, loss, count = 0.0, 0.0, None
+        error, loss, count, reach = 0.0, 0.0, None, None
         for search, mean in zip(self.distances, self.means, strict=False):
             found = search.run(some, about, gate)
             if not found.found:
@@ -157,6 +157,7 @@ class LocatedCentre(Generic[Result]):
                 centre = np.clip(centre, *start.box)
             about = replace(about, centre=centre)
             error, loss, count = rough.squared_error, found.loss(radius), rough.count
+            reach = radius
         distance, nearest = error, 0.0
         if self.directions:
             error = 1.0
@@ -165,7 +166,13 @@ class LocatedCentre(Generic[Result]):
                 nearest = found.lower_quantile(_UNIT_DISTANCE)
                 error = min(1.0, (distance + loss**2) * found.inverse_square_share(nearest))
         added = error * (count or 1.0)
-        clip = replace(start, centre=centre, centre_error=added, unit_distance=nearest)
+        clip = replace(
+            start,
+            centre=centre,
+            centre_error=added,
+            unit_distance=nearest,
+            found_norm=None if self.directions else reach,
+        )
         inner = self.inner.run(source, clip, gate)
         return CentredResult(
             centre, error, count, inner, distance_error=distance, unit_distance=nearest

@@ -85,6 +85,8 @@ class PrivateRadiusClip:
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> Any:
         """Read the rows about the centre of ``clip``, once more than ``inner`` does."""
         found = self.distances.run(source, clip, gate)
+        if not found.found and clip.found_norm is not None:
+            clip = replace(clip, row_norm=min(clip.row_norm, clip.found_norm))
         if not found.found and clip.row_norm == LARGEST_NORM:
             raise NothingFoundError(
                 "no distance of rows from their centre stood out, and the budget is spent: state ",
