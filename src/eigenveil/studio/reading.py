@@ -20,9 +20,11 @@ from eigenveil.report.views import (
     correlations,
     eigenvalues,
     feature_names,
+    hidden_variances,
     left_out,
     loadings,
     spectrum,
+    standardised,
     why_left_out,
 )
 from eigenveil.storage import release_files
@@ -63,6 +65,8 @@ def release(studio: Studio, asked: Asked) -> dict[str, Any]:
         "n_rows": found.settings["n_rows"],
         "n_features": found.settings["n_features"],
         "left_out": _left_out(found),
+        "standardised": standardised(found.settings),
+        "hidden": hidden_variances(found.settings),
         "clear": distinguishable_components(found),
         "ledger": found.settings.get("ledger"),
         "owners": [

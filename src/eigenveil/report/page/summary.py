@@ -16,7 +16,9 @@ from eigenveil.report.views import (
     Spectrum,
     estimand,
     left_out,
+    hidden_variances,
     means_alone,
+    standardised,
     why_left_out,
 )
 from eigenveil.text import listed, percent, plural
@@ -74,6 +76,10 @@ def _what(
         case "pca":
             count = _counted(len(arrays["components"]), "principal component")
             what = f"{count} of {width}"
+            if standardised(settings):
+                aim = " They are components of standardised columns (correlations)."
+                hidden = hidden_variances(settings)
+                aim += f" {escape(hidden[0].upper() + hidden[1:])}." if hidden else ""
         case "regression" if means_alone(settings):
             what = f"A mean or median of {_counted(len(arrays['coef']), 'target')} alone"
         case "regression":
