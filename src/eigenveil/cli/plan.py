@@ -294,7 +294,8 @@ def _captured(situation: "Situation", found: "Prediction") -> str:
     share, low, high = (percent(1 - error, 1) for error in (found.error, found.high, found.low))
     return (
         f"{count} should hold {share} of the variance of standardised columns that any {any_other} "
-        f"could ({low} to {high} in 8 of 10 releases)"
+        f"could ({low} to {high} in 8 of 10 releases); long tails, which are pulled in, may cost a "
+        "percent or two more"
     )
 
 
@@ -306,7 +307,8 @@ def _tell_scales(
         _tell_default_scales(situation, advice, options["scale"])
         return
     known = situation.known_scales
-    rest = f"; {known:,} of 0 and 1 {'needs' if known == 1 else 'need'} none" * bool(known)
+    need = "column of 0 and 1 needs" if known == 1 else "columns of 0 and 1 need"
+    rest = f"; {known:,} {need} none" * bool(known)
     if situation.private_scale:
         share = dict(advice.prediction.shares).get("scale", 0.0)
         say(f"scales       found with {share:.0%} of the budget{rest}; {_ONE_UNIT}")

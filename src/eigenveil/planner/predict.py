@@ -40,6 +40,7 @@ __all__ = [
 
 _RELEASES, _FEW = (10, 40), 5  # simulated, more of small tables; few of what is drawn one by one
 _BATCHED = (6, 16)  # of what sees a sample for each of its batches
+_STANDARDISED = (10, 20)  # of what needs a large sample
 _WORK = 800  # releases times directions
 _MARGIN = 1.15  # on both sides of a band, for what the assumed table leaves out
 _TENTH = 1.2816  # standard deviations that a normal variable exceeds one time in ten
@@ -356,6 +357,8 @@ def _seeds(simulator: Simulator) -> range:
     if simulator.plan.entry.slow:
         return range(_FEW)
     (fewest, most), work = _RELEASES, _WORK
+    if simulator.plan.entry.standardises:
+        fewest, most = _STANDARDISED
     if simulator.plan.entry.batches:
         (fewest, most), work = _BATCHED, _WORK // 2
     return range(min(most, max(fewest, work // simulator.table.d)))
