@@ -312,7 +312,7 @@ def _tell_scales(
     if situation.private_scale:
         share = dict(advice.prediction.shares).get("scale", 0.0)
         say(f"scales       found with {share:.0%} of the budget{rest}; {_ONE_UNIT}")
-    elif situation.d > max(1, known) and _free(options):
+    elif situation.d > max(1, known) and not situation.variances and _free(options):
         share = _scale_share(situation, options["mechanism"])
         if isinstance(share, float):
             told = f"finds them with {share:.0%} of the budget"
