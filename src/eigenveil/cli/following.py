@@ -11,7 +11,6 @@ import click
 from click.core import ParameterSource
 
 from eigenveil.cli.printing import say
-from eigenveil.cli.units import default_scale
 from eigenveil.text import joined, quoted, typed
 
 if TYPE_CHECKING:
@@ -120,22 +119,13 @@ def _found(
     found |= situation.budget.as_dict()
     if given["k"] is None and situation.k != situation.d:
         found["k"] = situation.k
-    if given["scale"] is None and given["of"] == "components":
-        found |= _scale(given, situation)
+    if given["scale"] is None and situation.private_scale:
+        found["scale"] = "private"
     if given["mechanism"] == "auto":
         found["mechanism"] = None if as_is else advice.mechanism
         if advice.private_radius and not as_is:
             found["row_norm"] = "private"
     return found
-
-
-def _scale(given: Mapping[str, Any], situation: "Situation") -> dict[str, str]:
-    """Return the scale that a plan has found, so that a release cannot mean another."""
-    if situation.private_scale:
-        return {"scale": "private"}
-    # Columns that were only counted may turn out to have names.
-    counted = given["data"] is None
-    return {"scale": "same"} if default_scale(situation.d, given, named=counted) else {}
 
 
 def _ledger(given: Path | None, data: str | None) -> Path:

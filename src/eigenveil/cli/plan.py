@@ -166,7 +166,7 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
             "mechanism": advice.mechanism,
             "reason": advice.reason,
             "unit_rows": advice.unit_rows,
-            "standardised": situation.standardises,
+            "standardised": advice.standardised,
             "prediction": _as_dict(advice.prediction),
             "predictions": [_as_dict(one) for one in advice.predictions],
             **{name: asdict(answer) for name, answer in answers.items()},
@@ -201,7 +201,7 @@ def _advice(
     """Return what to use: the mechanism that was asked for, or the recommended one."""
     from eigenveil.cli.values import configured
     from eigenveil.mechanisms.registry import entry
-    from eigenveil.planner import predict, recommend
+    from eigenveil.planner import Recommendation, predict, predictions, recommend
 
     configured(situation.releases, mechanism, options)  # refuses what does not exist
     if mechanism == "auto":
@@ -210,14 +210,15 @@ def _advice(
     found = predict(situation, mechanism)
     if found.refusal is not None:
         raise found.refusal
-    return replace(
-        recommend(situation),
+    return Recommendation(
         mechanism=mechanism,
         reason=_AS_ASKED,
         rule=_AS_ASKED,
         prediction=found,
+        predictions=predictions(situation, standardised=wanted.standardises),
         unit_rows=situation.request(wanted).normalises,
         private_radius=False,
+        standardised=wanted.standardises,
     )
 
 
@@ -261,7 +262,7 @@ def _tell(
         say("", "error        none: all components keep all variance; give --k for fewer")
     else:
         say("", f"error        {advice.prediction.measure}, if the table is as assumed")
-        if situation.standardises:
+        if advice.standardised:
             say(f"captured     {_captured(situation, advice.prediction)}")
     for answer in answers:
         say(f"for {error:<8g} {answer.words}")
@@ -282,7 +283,7 @@ def _tell(
         parts = ", ".join(f"{name} {share:.3g}" for name, share in advice.prediction.shares)
         say(f"budget       {parts}")
     if situation.task == "pca":
-        own = _STANDARDISED if situation.standardises else _OWN
+        own = _STANDARDISED if advice.standardised else _OWN
         say(f"target       {_UNIT_ROWS if advice.unit_rows else own}")
 
 

@@ -39,7 +39,8 @@ def situation_of(ctx: click.Context, data: str | None, **options: Any) -> "Situa
     reach = _reach(columns, width, options)
     scale = options["scale"]
     if scale is None and options["of"] == "components":
-        scale = default_scale(width, options, named=columns is not None)
+        # A table that is only counted is taken for one whose columns have names.
+        scale = default_scale(width, options, named=columns is not None or data is None)
     optional = {name: options[name] for name in ("spectrum", "spread")}
     row_norm, centring = options["row_norm"], options["centring"]
     return Situation(

@@ -120,6 +120,8 @@ class Recommendation:
         Whether components are those of rows scaled to unit length, not the covariance's own.
     private_radius : bool
         Whether rows are clipped at a private radius although none is asked for.
+    standardised : bool
+        Whether components are those of standardised columns.
     """
 
     mechanism: str
@@ -129,6 +131,7 @@ class Recommendation:
     predictions: tuple[Prediction, ...]
     unit_rows: bool
     private_radius: bool
+    standardised: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,13 +151,16 @@ def predict(situation: Situation, mechanism: str) -> Prediction:
     return _predict(situation, mechanism)
 
 
-def predictions(situation: Situation) -> tuple[Prediction, ...]:
+def predictions(
+    situation: Situation, *, standardised: bool | None = None
+) -> tuple[Prediction, ...]:
     """Return predictions for all worst-case mechanisms of one target, the smallest error first.
 
-    Those that cannot serve the situation come last and say why. Components of standardised columns
-    are no target of mechanisms that divide columns by rough scales.
+    Those that cannot serve the situation come last and say why. ``standardised`` asks for those
+    that release components of standardised columns, or for the others, which divide columns by
+    rough scales; by default as the situation has it.
     """
-    wanted = situation.standardises
+    wanted = situation.standardises if standardised is None else standardised
     entries = [one for one in _worst_case(situation) if one.standardises == wanted]
     found = [_predict(situation, one.name) for one in entries]
     return _ordered(found)
@@ -186,6 +192,7 @@ def recommend(situation: Situation) -> Recommendation:
         .request(entry(situation.releases, choice.mechanism))
         .normalises,
         private_radius=choice.private_radius,
+        standardised=entry(situation.releases, choice.mechanism).standardises,
     )
 
 
