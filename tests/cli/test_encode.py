@@ -113,7 +113,9 @@ def test_a_share_of_variance_instead_of_a_number(table, tmp_path):
 def test_a_plan_says_what_scales_cost(table):
     words = ["plan", table, "--drop", "patient_id,admitted,ward", "--encode", "sex=f,m", *BUDGET]
     words += ["--on-missing", "centre", "--scale", "private", "--mechanism", "spherical"]
-    cost = r"scales       found with \d+% of the budget; 2 columns of 0 and 1 need none; --scale same"
+    cost = (
+        r"scales       found with \d+% of the budget; 2 columns of 0 and 1 need none; --scale same"
+    )
     assert re.search(cost, invoke(*words).stdout)
     small = ["plan", "--rows", 300, "--columns-count", 11, *BUDGET]
     refused = invoke(*small, "--scale", "same").stdout

@@ -60,7 +60,9 @@ def test_columns_with_names_are_standardised(mixed, tmp_path):
     result = invoke("fit", *words, "-o", tmp_path / "r")
     assert result.exit_code == 0, result.output
     assert "columns, by correlation" in result.stdout
-    assert "target       components of standardised columns (correlations); --scale" in result.stdout
+    assert (
+        "target       components of standardised columns (correlations); --scale" in result.stdout
+    )
     hidden = "noise hides the variance of flag: its loadings are rough"
     assert f"hidden       {hidden}\n" in result.stdout
     page = (tmp_path / "r" / "report.html").read_text()

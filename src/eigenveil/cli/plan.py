@@ -291,7 +291,9 @@ def _captured(situation: "Situation", found: "Prediction") -> str:
     """Return how much of the variance the components are expected to hold."""
     count = f"{situation.k} {plural('component', situation.k or 1)}"
     any_other = "one" if situation.k == 1 else str(situation.k)
-    assert found.error is not None and found.low is not None and found.high is not None
+    assert found.error is not None  # simulated
+    assert found.low is not None
+    assert found.high is not None
     share, low, high = (percent(1 - error, 1) for error in (found.error, found.high, found.low))
     return (
         f"{count} should hold {share} of the variance of standardised columns that any {any_other} "
@@ -314,17 +316,15 @@ def _tell_scales(
         share = dict(advice.prediction.shares).get("scale", 0.0)
         say(f"scales       found with {share:.0%} of the budget{rest}; {_ONE_UNIT}")
     elif situation.d > max(1, known) and not situation.variances and _free(options):
-        share = _scale_share(situation, options["mechanism"])
-        if isinstance(share, float):
-            told = f"finds them with {share:.0%} of the budget"
+        found = _scale_share(situation, options["mechanism"])
+        if isinstance(found, float):
+            told = f"finds them with {found:.0%} of the budget"
         else:
-            told = f"would be refused: {share.said('shell')}"
+            told = f"would be refused: {found.said('shell')}"
         say(f"scales       none are looked for; --scale private {told}{rest}")
 
 
-def _tell_default_scales(
-    situation: "Situation", advice: "Recommendation", scale: Any
-) -> None:
+def _tell_default_scales(situation: "Situation", advice: "Recommendation", scale: Any) -> None:
     """Say what the scales of a covariance cost, which looks for them by default."""
     from eigenveil.planner import default_scale_share
 

@@ -122,6 +122,7 @@ class Recommendation:
         Whether rows are clipped at a private radius although none is asked for.
     standardised : bool
         Whether components are those of standardised columns.
+
     """
 
     mechanism: str

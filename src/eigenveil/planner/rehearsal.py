@@ -227,6 +227,7 @@ def _standardised(
         inner = Uncentred(inner=inner.inner, row_norm=start.row_norm)
     found = replace(few, inner=inner).run(source.turned(axes), start, gate)
     staged = found.inner
+    assert staged.deviations is not None  # of standardised columns
     kept = np.isfinite(staged.deviations)
     whole = np.zeros((len(staged.components.components), kept.size))
     whole[:, kept] = staged.components.components

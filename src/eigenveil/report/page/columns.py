@@ -111,8 +111,8 @@ def _told(
     if standardised(settings):
         hidden = hidden_variances(settings)
         return (
-            f"{centre} Standard deviations were released, those of rows pulled in to the stated "
-            "limits; each column was divided by its own."
+            f"{centre} Standard deviations were released, of rows pulled in to the stated limits: "
+            "smaller where tails are long. Each column was divided by its own."
             + (f" {escape(hidden[0].upper() + hidden[1:])}." if hidden else "")
         )
     private = "scale" in settings.get("shares", {})

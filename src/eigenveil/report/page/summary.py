@@ -15,8 +15,8 @@ from eigenveil.report.page.tables import Arrays, unbroken
 from eigenveil.report.views import (
     Spectrum,
     estimand,
-    left_out,
     hidden_variances,
+    left_out,
     means_alone,
     standardised,
     why_left_out,
