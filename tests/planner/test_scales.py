@@ -76,18 +76,26 @@ def test_only_mechanisms_of_the_same_target_are_compared():
     assert "correlation" not in [one.mechanism for one in predictions(situation(5000, 6, 2))]
 
 
-@pytest.mark.parametrize(("n", "d", "k"), [(3000, 20, 3), (20_000, 10, 2)])
-def test_the_share_that_is_lost_is_predicted(n, d, k):
+@pytest.mark.parametrize(
+    ("n", "d", "k", "budget"),
+    [
+        (3000, 20, 3, {"epsilon": 1.0, "delta": 1e-6}),
+        (20_000, 10, 2, {"epsilon": 1.0, "delta": 1e-6}),
+        (3000, 6, 2, {"epsilon": 4.0, "delta": None}),  # differences of pairs
+        (20_000, 10, 3, {"epsilon": 1.0, "delta": None}),
+    ],
+    ids=str,
+)
+def test_the_share_that_is_lost_is_predicted(n, d, k, budget):
     """Within a factor of 2 of the mean of ten fits, whose own error is about a fifth."""
-    asked = situation(n, d, k, private_scale=True)
+    asked = situation(n, d, k, private_scale=True, **budget)
     lost = []
     for seed in range(10):
         rng = np.random.default_rng([n, seed])
         axes, _ = np.linalg.qr(rng.standard_normal((d, d)))
         rows = rng.standard_normal((n, d)) * np.sqrt(asked.eigenvalues) @ axes
         rows *= 10.0 ** rng.uniform(-3, 3, d)
-        model = PrivatePCA(k, epsilon=1.0, delta=1e-6, scale="private", random_state=seed)
-        model.fit(rows)
+        model = PrivatePCA(k, scale="private", random_state=seed, **budget).fit(rows)
         truth = np.corrcoef(rows.T)
         held = np.einsum("ij,jk,ik->", model.components_, truth, model.components_)
         lost.append(1 - held / np.linalg.eigvalsh(truth)[-k:].sum())

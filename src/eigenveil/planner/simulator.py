@@ -151,7 +151,7 @@ class Simulator:
     def _compared(self, truth: Matrix, found: Matrix, noise: NoiseSource) -> tuple[float, float]:
         """Return the share of variance lost, and the distance of the projectors."""
         table = self.table
-        if self.plan.centring == "paired":
+        if self.plan.centring == "paired" and not self.plan.entry.standardises:
             # The table has the sums of its pairs beside their differences.
             other = table.sample(self.rows / 2 / table.stretch, noise)
             truth = truth / np.trace(truth) + other.moment(np.diag(table.values))
