@@ -82,7 +82,6 @@ def test_only_mechanisms_of_the_same_target_are_compared():
         (3000, 20, 3, {"epsilon": 1.0, "delta": 1e-6}),
         (20_000, 10, 2, {"epsilon": 1.0, "delta": 1e-6}),
         (3000, 6, 2, {"epsilon": 4.0, "delta": None}),  # differences of pairs
-        (20_000, 10, 3, {"epsilon": 1.0, "delta": None}),
     ],
     ids=str,
 )
