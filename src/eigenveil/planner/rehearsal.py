@@ -190,9 +190,7 @@ def rehearse(
     start = replace(plan.start, box=None, centre=None)
     few = _of_few(plan, table).build(plan.strength)
     if isinstance(few, CorrelationPCA):
-        if (
-            plan.centring == "paired"
-        ):  # the table has the sums of its pairs beside their differences
+        if plan.centring == "paired":  # the table has the sums of its pairs as well
             sums = table.sample(n / table.stretch, noise)
             truth += sums.moment(np.diag(table.values)) * length**2
         return _standardised(few, truth, source, start, gate)
