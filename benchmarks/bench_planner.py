@@ -8,6 +8,8 @@ mechanism would refuse, and it does, has no ratio. `--quick` takes the smallest 
 `--one-pass` compares the methods that read rows once with the others they would replace, over
 sizes and noise levels, and says how often the mechanism of least predicted error is the best one
 measured, and how much more error it has where it is not.
+
+`--standardised` asks for components of standardised columns: rows as assumed in units far apart.
 """
 
 import sys
@@ -26,7 +28,8 @@ from tables import tick
 
 QUICK = "--quick" in sys.argv[1:]
 ONE_PASS = "--one-pass" in sys.argv[1:]
-REPEATS, DELTA = 10 if ONE_PASS else 6, 1e-6
+STANDARDISED = "--standardised" in sys.argv[1:]
+REPEATS, DELTA = 10 if ONE_PASS or STANDARDISED else 6, 1e-6
 SHAPES = {"flat": "flat", "decaying": "decaying", "steep": "steep", "spiked": spiked(3, 20.0)}
 WIDE = 20  # beyond it, mechanisms for comparison are left out, which are slow there
 COMPARED = ("exponential", "coinpress", "laplace", "adaptive", "separate", "gap-projector")
@@ -46,6 +49,16 @@ def streams():
             common |= {"spectrum": spiked(k, signal), "centring": "none"}
             yield f"spiked {signal:g}", Situation(**common)
             yield f"spiked {signal:g}", Situation(**common, row_norm=1.0, spread=0.8)
+
+
+def standardised():
+    """Sizes, spectra and budgets of columns in mixed units."""
+    for n, d, k in [(3000, 5, 2), (3000, 20, 3), (10_000, 20, 3), (20_000, 60, 4), (50_000, 10, 3)]:
+        for name, shape in SHAPES.items():
+            for epsilon in (1.0, 4.0):
+                common = {"task": "pca", "n": n, "d": d, "k": k, "private_scale": True}
+                budget = Budget(epsilon=epsilon, delta=DELTA)
+                yield name, Situation(**common, spectrum=shape, budget=budget)
 
 
 def situations():
@@ -74,6 +87,9 @@ def table(situation, seed):
     rows = rng.standard_normal((situation.n, situation.d)) * np.sqrt(situation.eigenvalues)
     rotation, _ = np.linalg.qr(rng.standard_normal((situation.d, situation.d)))
     length = 1.0 if situation.row_norm is None else situation.row_norm * situation.assumed_spread
+    if situation.private_scale:
+        units = 10 ** rng.uniform(-3, 3, (2, situation.d))
+        return units[0] * (rows @ rotation + units[1])
     return rows @ rotation * length
 
 
@@ -83,9 +99,10 @@ def measured(situation, mechanism, rows, seed):
         "mechanism": mechanism,
         "row_norm": situation.row_norm,
         "centring": "none" if situation.assume_centered else None,
+        "scale": "private" if situation.private_scale else None,
         "random_state": seed,
     }
-    truth = np.cov(rows.T, bias=True)
+    truth = np.corrcoef(rows.T) if situation.private_scale else np.cov(rows.T, bias=True)
     if situation.task == "pca":
         pca = PrivatePCA(situation.k, **options).fit(rows)
         return 1 - captured_variance(pca.components_, truth)
@@ -93,7 +110,8 @@ def measured(situation, mechanism, rows, seed):
 
 
 def cells():
-    for shape, situation in streams() if ONE_PASS else situations():
+    asked = standardised if STANDARDISED else streams if ONE_PASS else situations
+    for shape, situation in asked():
         start = time.perf_counter()
         found = [one for one in predictions(situation) if one.error is not None]
         if ONE_PASS:
@@ -140,7 +158,8 @@ def cells():
 def main():
     start = time.perf_counter()
     results = list(cells())
-    report("planner" + "_quick" * QUICK + "_one_pass" * ONE_PASS, results)
+    kind = "_quick" * QUICK + "_one_pass" * ONE_PASS + "_standardised" * STANDARDISED
+    report("planner" + kind, results)
     ratios = np.array([row["ratio"] for row in results])
     off = np.maximum(ratios, 1 / ratios)
     for name in dict.fromkeys((row["task"], row["mechanism"]) for row in results):

@@ -11,7 +11,7 @@ LEDGER = "sample.ledger"
 
 
 def ready(page, folder, *, total=3.0):
-    """Start a ledger, and take columns as they are: a search for scales may fail by chance."""
+    """Start a ledger, and take columns as they are."""
     Ledger.create(folder / LEDGER, epsilon=total, delta=1e-6, unit="person")
     page.open("plan/table/sample.csv")
     in_one_unit(page)
@@ -62,6 +62,26 @@ def test_from_a_table_to_a_release_that_is_read(page, folder):
     page.until("What one more release would leave")
     page.press("Federation")
     page.until("No server of a federation")
+    assert page.complaints() == []
+
+
+def test_columns_with_names_are_standardised_unless_they_share_a_unit(page, folder):
+    Ledger.create(folder / LEDGER, epsilon=3, delta=1e-6, unit="person")
+    page.open("plan/table/sample.csv")
+    page.until("Columns have different units")
+    page.settled()
+    confirm(page)
+    text = page.text()
+    assert ", standardised" in text
+    assert "of the variance of standardised columns that any " in text
+    page.press("The same as a command")
+    assert "--scale private" in page.text()
+    assert 'scale="private"' in page.text().replace("'", '"')
+    spend(page)
+    page.until("is released")
+    assert Release.load(folder / "sample-release").mechanism == "correlation"
+    page.press("Read the release")
+    page.until("Components of standardised columns (correlations)")
     assert page.complaints() == []
 
 

@@ -68,5 +68,6 @@ def files(tmp_path_factory):
 
 @pytest.fixture
 def asked():
-    """Options of an ordinary release of components."""
-    return ["--columns", ",".join(NUMBERS), "--k", 2, "--epsilon", 1, "--delta", 1e-6]
+    """Options of an ordinary release of components of columns as they are."""
+    budget = ["--epsilon", 1, "--delta", 1e-6]
+    return ["--columns", ",".join(NUMBERS), "--k", 2, "--scale", "same", *budget]

@@ -36,7 +36,8 @@ def released(files, tmp_path_factory):
 @pytest.fixture
 def expected(files, released):
     arrays = Release.load(released / "pca").arrays
-    return (files.rows[:, [2, 0, 1]] - arrays["mean"]) @ arrays["components"].T
+    rows = files.rows[:, [2, 0, 1]] / arrays["scale"]
+    return (rows - arrays["mean"] / arrays["scale"]) @ arrays["components"].T
 
 
 class TestTransform:
@@ -142,6 +143,7 @@ def test_a_fit_shows_its_components(files, tmp_path):
 
 def test_a_component_that_is_noise_has_no_loadings(files, tmp_path):
     words = [files.csv, "--columns", "gain,age,hours", "--epsilon", 0.01, "--delta", 1e-6]
+    words += ["--scale", "same"]
     result = invoke("fit", *words, "-o", tmp_path / "r.zip")
     assert result.stdout.count("not clear of noise: do not interpret") == 3
     assert "open  " not in result.stdout

@@ -103,7 +103,7 @@ def test_a_workbook_by_the_name_of_a_csv_file(tmp_path):
     book.save(tmp_path / "t.xlsx")
     content = (tmp_path / "t.xlsx").read_bytes()
     (tmp_path / "t.csv").write_bytes(content)
-    words = ["--epsilon", 1, "-o", tmp_path / "released"]
+    words = ["--epsilon", 1, "--scale", "same", "-o", tmp_path / "released"]
     advice = "looks like an Excel workbook: rename it to end in .xlsx, or export it as CSV"
     assert advice in fails(3, "fit", tmp_path / "t.csv", *words)
     assert advice in fails(3, "fit", "-", *words, input=content)
@@ -113,7 +113,7 @@ def test_a_workbook_by_the_name_of_a_csv_file(tmp_path):
 def test_names_like_the_marks_of_other_files_are_names(tmp_path):
     lines = ["PAR1,PK", *(f"{i % 7},{i % 5}" for i in range(300))]
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
-    words = ["--epsilon", 1, "-o", tmp_path / "released"]
+    words = ["--epsilon", 1, "--scale", "same", "-o", tmp_path / "released"]
     assert invoke("fit", tmp_path / "t.csv", *words).exit_code == 0
 
 
@@ -124,7 +124,8 @@ def test_which_cell_is_bad_is_not_told(tmp_path):
         lines = ["a,b", *(f"{i % 7},{i % 5}" for i in range(300))]
         lines[200] = bad
         (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
-        told.add(fails(3, "fit", tmp_path / "t.csv", "--epsilon", 1, "-o", tmp_path / "released"))
+        words = ["--epsilon", 1, "--scale", "same", "-o", tmp_path / "released"]
+        told.add(fails(3, "fit", tmp_path / "t.csv", *words))
     (message,) = told
     assert "or text, or has too many cells" in message
     assert "secret" not in message
@@ -169,7 +170,8 @@ def test_text_is_judged_by_whole_columns(tmp_path):
     """
     lines = ["a,b,c", *(f"{i},{'unknown' if i == 3 else i},{''}" for i in range(150))]
     (tmp_path / "stray.csv").write_text("\n".join(lines) + "\n")
-    words = ["--epsilon", 1, "--on-invalid", "zero", "-o", tmp_path / "released"]
+    words = ["--epsilon", 1, "--scale", "same", "--on-invalid", "zero"]
+    words += ["-o", tmp_path / "released"]
     assert invoke("fit", tmp_path / "stray.csv", *words).exit_code == 0
     (tmp_path / "late.csv").write_text("a,b\n" + "1,x\n" * 100 + "1,2\n" * 100)
     message = fails(3, "fit", tmp_path / "late.csv", "--epsilon", 1, "-o", tmp_path / "other")
@@ -189,7 +191,7 @@ def test_names_with_commas_and_spaces(tmp_path):
     lines = ['"income, net", age,job']
     lines += [f"{i % 7},{i % 5},x" for i in range(200)]
     (tmp_path / "odd.csv").write_text("\n".join(lines) + "\n")
-    words = ["--epsilon", 1, "-o", tmp_path / "released"]
+    words = ["--epsilon", 1, "--scale", "same", "-o", tmp_path / "released"]
     message = fails(3, "fit", tmp_path / "odd.csv", "--columns", '"income, net"," age",job', *words)
     proposed = message.split("--columns ")[1].split(";")[0].strip("'")
     assert proposed == '"income, net"," age"'
@@ -311,7 +313,7 @@ def test_names_of_parquet_columns_are_spelled_out(tmp_path):
     parquet.write_table(pyarrow.table({"a\x1b[2K\nx": [1.0, 2.0], "b": [1.0, 3.0]}), path)
     message = fails(3, "fit", path, "--columns", "c", "--epsilon", 1, "-o", tmp_path / "r")
     assert "\\x1b[2K" in message
-    planned = invoke("plan", path, "--epsilon", 1, "--delta", 1e-6)
+    planned = invoke("plan", path, "--epsilon", 1, "--delta", 1e-6, "--scale", "same")
     assert planned.exit_code == 0, planned.output
     assert "\x1b" not in planned.output
 

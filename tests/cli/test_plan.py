@@ -117,12 +117,51 @@ def test_a_covariance_is_told_what_scales_cost(files):
 
 
 def test_units_of_columns_are_hinted_at_where_nothing_bounds_them(files):
-    words = ["plan", files.csv, "--k", 1, *BUDGET, "--columns"]
-    assert "--scale private" in invoke(*words, "age,hours").stderr
-    few = invoke(*words, "age,hours", "--rows", 100).stderr  # where private scales are refused
+    without_names = ["plan", files.npy, "--k", 1, *BUDGET]
+    assert "--scale private standardises them" in invoke(*without_names).stderr
+    few = invoke(*without_names, "--rows", 50).stderr  # where private scales are refused
     assert "columns in different units drown one another: state --scale or --bounds\n" in few
-    for others in (["age"], ["age,hours", "--bounds", "0,9"], ["age,hours", "--row-norm", 9]):
+    words = ["plan", files.csv, "--k", 1, *BUDGET, "--columns"]
+    stated = (["--bounds", "0,9"], ["--row-norm", 9], ["--scale", "same"], [])
+    for others in (["age"], *(["age,hours", *one] for one in stated)):
         assert "--scale" not in invoke(*words, *others).stderr
+
+
+def test_columns_with_names_are_standardised(files, tmp_path):
+    """Unless something is stated of them as they are; the next command means what was planned."""
+    named = [files.csv, "--columns", "age,hours,gain", "--k", 1, *BUDGET]
+    plan = told(*named)
+    assert plan["mechanism"] == "correlation"
+    assert plan["standardised"]
+    assert "--scale private" in plan["next"]
+    _run(plan, tmp_path)
+    assert Release.load(tmp_path / "released").mechanism == "correlation"
+    as_they_are = [
+        [*named, "--scale", "same"],
+        [*named, "--row-norm", "private"],
+        [*named, "--bounds", "0,99"],
+        [*named, "--variances"],
+        [*named, "--mechanism", "spherical"],
+        [files.npy, "--k", 1, *BUDGET],
+        ["--rows", 4000, "--columns-count", 1000, "--k", 1, *BUDGET],
+    ]
+    for words in as_they_are:
+        plan = told(*words)
+        assert not plan["standardised"]
+        assert "--scale private" not in plan["next"]
+        assert "scale" not in dict(plan["prediction"]["shares"])
+
+
+def test_what_standardised_components_hold_is_told(files):
+    words = ["plan", "--rows", 5000, "--columns-count", 8, "--k", 2, *BUDGET]
+    said = invoke(*words).stdout
+    assert "captured     2 components should hold " in said
+    assert "of the variance of standardised columns that any 2 could (" in said
+    assert "target       components of standardised columns (correlations); --scale same" in said
+    assert "\ncaptured " not in invoke(*words, "--scale", "same").stdout
+    refused = fails(2, *words, "--rows", 200)
+    assert "about 239 rows would do, or epsilon = " in refused
+    assert "state --scale same if all columns share one unit" in refused
 
 
 def test_empty_cells_are_hinted_at_in_words(files):
@@ -157,7 +196,7 @@ def test_a_recommendation_has_the_numbers_of_the_table():
 
 
 def test_a_plan_that_loses_most_says_so():
-    size = ["--columns-count", 100, "--k", 10, *BUDGET]
+    size = ["--columns-count", 100, "--k", 10, "--scale", "same", *BUDGET]
     assert "most of the variance would be lost" in invoke("plan", *size, "--rows", 200).stdout
     assert "beware" not in invoke("plan", *size, "--rows", 10**6).stdout
 
@@ -182,10 +221,12 @@ def test_all_components_have_no_error():
 
 def test_a_few_components_are_planned_for_where_none_are_asked_for():
     for columns, expected in ((1, None), (2, 1), (5, 4), (100, 5)):
-        following = told("--rows", 1000, "--columns-count", columns, *BUDGET)["next"]
+        size = ["--rows", 1000, "--columns-count", columns, "--scale", "same"]
+        following = told(*size, *BUDGET)["next"]
         assert (f"--k {expected}" in following) == (expected is not None)
         assert ("--k" in following) == (expected is not None)
-    assert "--k 2" in told("--rows", 3, "--columns-count", 50, *BUDGET)["next"]
+    few = ["--rows", 3, "--columns-count", 50, "--scale", "same", *BUDGET]
+    assert "--k 2" in told(*few)["next"]
 
 
 class TestOptionsOfFit:
@@ -227,18 +268,20 @@ class TestOptionsOfFit:
         assert "4,000 persons" in plan["situation"]
 
     def test_persons_are_counted(self, files):
-        plan = told(files.csv, "--columns", "age,hours", *BUDGET, "--unit", "job")
+        words = ["--columns", "age,hours", "--scale", "same", "--unit", "job"]
+        plan = told(files.csv, *words, *BUDGET)
         assert plan["situation"].startswith("3 persons")
 
     def test_they_take_their_shares(self):
         """What scales and empty cells cost is in the prediction, as in a fit."""
         size = ["--rows", 20_000, "--columns-count", 5, "--k", 2, *BUDGET]
-        plain = dict(told(*size)["prediction"]["shares"])
+        plain = dict(told(*size, "--scale", "same")["prediction"]["shares"])
         words = ["--scale", "private", "--on-missing", "centre", "--mechanism", "tangent"]
         bought = dict(told(*size, *words)["prediction"]["shares"])
         assert {"scale", "present"} <= bought.keys()
         assert bought["components"] < plain["components"]
-        alone = dict(told(*size, "--centring", "paired")["prediction"]["shares"])
+        as_they_are = ["--scale", "same", "--centring", "paired"]
+        alone = dict(told(*size, *as_they_are)["prediction"]["shares"])
         assert "centre" in plain
         assert "centre" not in alone
 
@@ -273,7 +316,8 @@ class TestOptionsOfFit:
 
 
 def test_mechanisms_that_cannot_serve_share_a_line():
-    said = invoke("plan", *SIZE, "--k", 2, *BUDGET, "--adjacency", "add-remove").stdout
+    words = ["--k", 2, "--scale", "same", "--adjacency", "add-remove"]
+    said = invoke("plan", *SIZE, *words, *BUDGET).stdout
     lines = [line for line in said.splitlines() if line.startswith("without  ")]
     assert any("oja, " in line for line in lines)
     assert len(lines) == len({line.split(": ", 1)[1] for line in lines})

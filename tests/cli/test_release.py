@@ -43,6 +43,50 @@ def test_fit_tells_everything_and_leaves_a_verified_release(files, asked, ledger
     assert len(ledger.entries) == 1
 
 
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    """Columns in units far apart; the variance of the last one is hidden by noise."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((4000, 4)) @ rng.standard_normal((4, 4)) * [1e-3, 1, 1e3, 0]
+    rows[:2, 3] = 1.0
+    path = tmp_path_factory.mktemp("mixed") / "mixed.csv"
+    np.savetxt(path, rows, delimiter=",", header="low,middle,high,flag", comments="")
+    return path
+
+
+def test_columns_with_names_are_standardised(mixed, tmp_path):
+    """What was estimated, and which columns it says little about, is named."""
+    words = [mixed, "--k", 2, "--epsilon", 1, "--delta", 1e-6]
+    result = invoke("fit", *words, "-o", tmp_path / "r")
+    assert result.exit_code == 0, result.output
+    assert "columns, by correlation" in result.stdout
+    assert (
+        "target       components of standardised columns (correlations); --scale" in result.stdout
+    )
+    hidden = "noise hides the variance of flag: its loadings are rough"
+    assert f"hidden       {hidden}\n" in result.stdout
+    page = (tmp_path / "r" / "report.html").read_text()
+    assert "They are components of standardised columns (correlations)." in page
+    assert f"N{hidden[1:]}." in page
+    assert "standard deviation</span>" in page
+    assert "variance of standardised columns" in page
+    assert "scaled to the same length" not in page
+    same = invoke("fit", *words, "--scale", "same", "-o", tmp_path / "same").stdout
+    assert "standardised" not in same
+
+
+def test_too_few_rows_for_scales_name_the_way_out(mixed, tmp_path, ledger):
+    """Nothing is charged, and nothing else is released instead."""
+    few = tmp_path / "few.csv"
+    few.write_text("\n".join(mixed.read_text().splitlines()[:60]) + "\n")
+    words = ["fit", few, "--k", 2, "--epsilon", 1, "--delta", 1e-6, "-o", tmp_path / "r"]
+    message = fails(2, *words, "--ledger", ledger.path)
+    assert "about 120 rows would do, or epsilon = " in message
+    assert "or state --scale same if all columns share one unit" in message
+    assert ledger.entries == ()
+    assert invoke(*words, "--scale", "same").exit_code == 0
+
+
 def test_every_interface_states_the_same_guarantee(files, asked, tmp_path):
     folder = tmp_path / "released"
     stated = invoke("fit", files.csv, *asked, "-o", folder)
@@ -171,7 +215,7 @@ def test_covariance_of_scaled_columns(files, tmp_path):
 
 @pytest.mark.skipif(not takes(open_rows, "unit"), reason="needs unit")
 def test_a_unit_of_many_rows(files, tmp_path):
-    options = ["--columns", "age,gain", "--unit", "job", "--k", 1, "--rho", 2]
+    options = ["--columns", "age,gain", "--unit", "job", "--k", 1, "--rho", 2, "--scale", "same"]
     result = invoke("fit", files.csv, *options, "-o", tmp_path / "released")
     assert result.exit_code == 0, result.output
     assert "one row, whichever it is" not in result.stdout
@@ -192,6 +236,7 @@ def test_a_private_row_norm(files, tmp_path):
 
 def test_a_unit_needs_a_ledger_of_units(files, ledger, tmp_path):
     options = ["--columns", "age,gain", "--unit", "job", "--k", 1, "--epsilon", 1, "--delta", 1e-6]
+    options += ["--scale", "same"]
     words = ["fit", files.csv, *options, "-o", tmp_path / "released", "--ledger"]
     message = fails(2, *words, ledger.path)
     assert "create one with eigenveil ledger init FILE --unit person --epsilon E" in message

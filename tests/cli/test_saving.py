@@ -17,7 +17,7 @@ from tests.storage.test_reservation import FullDisk
 COLUMNS = ["--columns", ",".join(NUMBERS)]
 BUDGET = ["--epsilon", 1, "--delta", 1e-6]
 COMMANDS = {
-    "fit": (["fit", *COLUMNS, "--k", 2, *BUDGET], PrivatePCA, "fit"),
+    "fit": (["fit", *COLUMNS, "--k", 2, "--scale", "same", *BUDGET], PrivatePCA, "fit"),
     "covariance": (["covariance", *COLUMNS, "--row-norm", 9, *BUDGET], PrivateCovariance, "fit"),
     "stream": (
         ["stream", *COLUMNS, "--k", 1, *BUDGET, "--state", "state", "--centring", "none"],

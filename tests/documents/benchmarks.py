@@ -282,6 +282,7 @@ def planner() -> str:
     for name, called in (
         ("planner", "`bench_planner.py`, without the zero matrix"),
         ("planner_one_pass", "`bench_planner.py --one-pass`"),
+        ("planner_standardised", "`bench_planner.py --standardised`"),
     ):
         cells = [row for row in kept(name) if row["mechanism"] != "zero"]
         off = [max(float(row["ratio"]), 1 / float(row["ratio"])) for row in cells]

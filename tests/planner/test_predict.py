@@ -339,20 +339,17 @@ def test_a_private_radius_is_predicted_too(task):
 
 
 @pytest.mark.parametrize(
-    ("asked", "unit_rows", "scales"),
+    ("asked", "unit_rows", "standardised"),
     [
-        (components(), True, 15),
-        (components(n=300), True, 0),  # too few rows for them
-        (components(n=50_000), False, 15),
-        (components(n=300, adjacency="add-remove"), True, 0),  # which private scales refuse
+        (components(), True, False),
+        (components(n=50_000), False, False),
+        (components(private_scale=True), False, True),
     ],
-    ids=str,
+    ids=["unit rows", "clipped rows", "standardised columns"],
 )
-def test_a_plan_says_what_is_estimated_and_what_scales_to_expect(
-    asked, unit_rows, scales, few_runs
-):
+def test_a_plan_says_what_is_estimated(asked, unit_rows, standardised, few_runs):
     found = recommend(asked)
-    assert (found.unit_rows, found.scales) == (unit_rows, scales)
+    assert (found.unit_rows, found.standardised) == (unit_rows, standardised)
 
 
 def test_what_is_chosen_for_a_generous_budget_is_predicted_as_it_is_released(few_runs):

@@ -1,58 +1,101 @@
-"""What a plan says about private scales, beside what fits find."""
-
-import warnings
+"""What a plan says about private scales, beside what fits do."""
 
 import numpy as np
 import pytest
 
 from eigenveil import PrivatePCA
-from eigenveil.exceptions import ColumnsLeftOutWarning, TooFewRowsError
-from eigenveil.planner import Situation
-from eigenveil.planner.scales import expected_scales
+from eigenveil.exceptions import TooFewRowsError
+from eigenveil.planner import Situation, predict, predictions, private_scale_share, recommend
 from eigenveil.privacy.budget import Budget
 
 
-def situation(n, d, epsilon=1.0, **others):
-    budget = Budget(epsilon=epsilon, delta=1e-6)
-    return Situation(task="pca", n=n, d=d, k=1, budget=budget, **others)
+def situation(n, d, k=1, *, epsilon=1.0, delta=1e-6, **others):
+    budget = Budget(epsilon=epsilon, delta=delta)
+    return Situation(task="pca", n=n, d=d, k=k, budget=budget, **others)
 
 
-@pytest.mark.parametrize(("n", "d"), [(1200, 10), (2000, 10), (3000, 30)])
-@pytest.mark.filterwarnings("ignore::eigenveil.exceptions.WholeTurnsWarning")
-def test_scales_that_are_expected_are_found(n, d):
-    """All scales in nine of ten releases: 4 of 10 or more without have a probability of 1.3 %. At
-    least nine of ten lie within a factor of 2.
-    """
-    assert expected_scales(situation(n, d)) == d
-    found = []
-    for seed in range(10):
-        rng = np.random.default_rng([seed, n])
-        units = 10.0 ** rng.uniform(-3, 5, d)
-        rows = units * (rng.standard_normal((n, d)) + 50)
-        budget = {"epsilon": 1.0, "delta": 1e-6, "random_state": seed}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ColumnsLeftOutWarning)
-            found.append(PrivatePCA(1, **budget, scale="private").fit(rows).scale_ / units)
-    found = np.array(found)
-    assert np.isinf(found).any(axis=1).sum() < 4
-    assert (np.abs(np.log2(found)) < 1).mean() > 0.9
+def mixed(n, d, seed):
+    rng = np.random.default_rng([n, d, seed])
+    rows = rng.standard_normal((n, d)) @ rng.standard_normal((d, d))
+    return 10.0 ** rng.uniform(-3, 5, d) * rows
 
 
-def test_where_none_are_expected_a_fit_is_refused():
-    assert expected_scales(situation(500, 10)) == 0
-    rows = np.random.default_rng(0).standard_normal((500, 10))
-    refused = "too few rows for private scales of 10 columns at this budget: state scale or bounds"
+@pytest.mark.parametrize("delta", [1e-6, None])
+@pytest.mark.parametrize("mechanism", ["auto", "spherical"])
+def test_scales_cost_what_a_fit_spends_on_them(mechanism, delta):
+    if delta is None:
+        mechanism = {"spherical": "wishart"}.get(mechanism, mechanism)
+    asked = {"epsilon": 1.0, "delta": delta, "random_state": 0, "mechanism": mechanism}
+    fitted = PrivatePCA(1, scale="private", **asked).fit(mixed(6000, 4, 0))
+    share = private_scale_share(situation(6000, 4, delta=delta), mechanism)
+    assert share == pytest.approx(fitted.shares_["scale"])
+
+
+def test_scales_of_a_private_number_of_rows_are_those_after_the_count():
+    share = private_scale_share(situation(6000, 4, adjacency="add-remove"), "auto")
+    assert share == pytest.approx(private_scale_share(situation(6000, 4), "auto"), rel=0.1)
+
+
+@pytest.mark.parametrize("n", [50, 500])
+def test_what_a_fit_refuses_is_not_predicted(n):
+    """Both say the same, and name the rows and the budget that would do."""
+    asked = situation(n, 20, private_scale=True)
+    with pytest.raises(TooFewRowsError) as refused:
+        PrivatePCA(1, epsilon=1.0, delta=1e-6, scale="private").fit(mixed(n, 20, 0))
+    message = str(refused.value)
+    assert "about 598 rows would do" in message
+    assert "scale='same' if all columns share one unit" in message
+    for unwanted in (lambda: private_scale_share(asked, "auto"), lambda: recommend(asked)):
+        with pytest.raises(ValueError, match="too few rows") as told:
+            unwanted()
+        assert str(told.value) == message
+    assert predict(asked, "correlation").error is None
+
+
+def test_a_named_mechanism_is_refused_in_its_own_words():
+    refused = "too few rows for private scales of 10 columns at this budget: state scale='same'"
     named = {"mechanism": "tangent", "scale": "private"}
     with pytest.raises(TooFewRowsError, match=refused):
-        PrivatePCA(1, epsilon=1.0, delta=1e-6, **named).fit(rows)
-    assert expected_scales(situation(500, 10, adjacency="add-remove")) == 0
+        PrivatePCA(1, epsilon=1.0, delta=1e-6, **named).fit(mixed(500, 10, 0))
+    with pytest.raises(TooFewRowsError, match=refused):
+        private_scale_share(situation(500, 10), "tangent")
 
 
-def test_columns_whose_scale_is_known_are_not_searched_for():
-    assert expected_scales(situation(950, 30)) == 0
-    assert expected_scales(situation(950, 30, known_scales=20)) == 10
-    assert expected_scales(situation(950, 30, known_scales=30)) == 0
+def test_columns_whose_scale_is_known_cost_nothing():
+    some, all_but_one = (
+        private_scale_share(situation(3000, 30, known_scales=known), "tangent") for known in (0, 29)
+    )
+    assert all_but_one < some
 
 
-def test_many_columns_are_simulated_by_few():
-    assert expected_scales(situation(10**6, 100_000, epsilon=4.0)) == 100_000
+def test_only_mechanisms_of_the_same_target_are_compared():
+    """Rough scales aim at other components; whoever names such a mechanism has its prediction."""
+    asked = situation(5000, 6, 2, private_scale=True)
+    assert [one.mechanism for one in predictions(asked)] == ["correlation"]
+    assert predict(asked, "tangent").error > 0
+    assert "correlation" not in [one.mechanism for one in predictions(situation(5000, 6, 2))]
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "k", "budget"),
+    [
+        (3000, 20, 3, {"epsilon": 1.0, "delta": 1e-6}),
+        (20_000, 10, 2, {"epsilon": 1.0, "delta": 1e-6}),
+        (3000, 6, 2, {"epsilon": 4.0, "delta": None}),  # differences of pairs
+    ],
+    ids=str,
+)
+def test_the_share_that_is_lost_is_predicted(n, d, k, budget):
+    """Within a factor of 2 of the mean of ten fits, whose own error is about a fifth."""
+    asked = situation(n, d, k, private_scale=True, **budget)
+    lost = []
+    for seed in range(10):
+        rng = np.random.default_rng([n, seed])
+        axes, _ = np.linalg.qr(rng.standard_normal((d, d)))
+        rows = rng.standard_normal((n, d)) * np.sqrt(asked.eigenvalues) @ axes
+        rows *= 10.0 ** rng.uniform(-3, 3, d)
+        model = PrivatePCA(k, scale="private", random_state=seed, **budget).fit(rows)
+        truth = np.corrcoef(rows.T)
+        held = np.einsum("ij,jk,ik->", model.components_, truth, model.components_)
+        lost.append(1 - held / np.linalg.eigvalsh(truth)[-k:].sum())
+    assert 0.5 < predict(asked, "correlation").error / np.mean(lost) < 2

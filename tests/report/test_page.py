@@ -458,15 +458,18 @@ def test_columns_have_their_means_and_scales():
     rows = np.random.default_rng(6).standard_normal((900, 2)) * [1, 50] + [3, 100]
     budget = {"epsilon": 50.0, "delta": 1e-6, "random_state": 0}
     text = page(PrivatePCA(1, **budget, scale="private").fit(rows).release_)
-    assert "Scales were found privately" in text
+    assert "Standard deviations were released" in text
     numbers = r'<code>x1</code><span class="number">([^<]*)</span><[^>]*>([^<]*)'
     ((mean, scale),) = re.findall(numbers, text)
     mean, noise = mean.split(" ± ")
     assert float(mean) == pytest.approx(100, abs=10)
     assert 0 < float(noise) < 10
-    assert 10 < float(scale) < 250
+    assert float(scale) == pytest.approx(50, rel=0.1)
+    named = page(PrivatePCA(1, **budget, scale="private", mechanism="spherical").fit(rows).release_)
+    assert "Scales were found privately" in named
     told = "It is about columns in units of their private scales."  # of reliability
-    assert told in text
+    assert told in named
+    assert told not in text
     assert "noise on a mean, and of nothing else" in text
     plain = page(PrivatePCA(1, **budget, centring="paired").fit(rows).release_)
     assert "Means were not released" in plain

@@ -14,6 +14,7 @@ def chosen(**changed):
         "columns": list(NAMES),
         "unit": "patient_id",
         "k": 2,
+        "scale": "same",
         "epsilon": 8.0,
         "delta": 1e-5,
         "ledger": LEDGER,

@@ -59,6 +59,31 @@ def test_columns_of_one_unit_are_stated_to_share_it(browser, ledger):
         assert f"--scale {scale}" in found["command"]
 
 
+def test_components_of_standardised_columns_are_planned_for(browser, ledger):
+    """By default, as columns have names; plan, promise and script agree."""
+    for scale in ({"scale": "private"}, {"scale": None}):
+        asked = chosen(unit=None, **scale)
+        found = browser.tell("plan", **asked).json()
+        assert found["mechanism"] == "correlation"
+        assert "--scale private" in found["command"]
+        assert found["prediction"]["error"] < 0.5
+    small = browser.tell("plan", **chosen(unit=None, scale="private", epsilon=0.01)).json()
+    assert "state that all columns share one unit" in small["refused"]
+    Ledger.create("rows.ledger", epsilon=9, delta=1e-5)
+    told = browser.tell("promise", **chosen(unit=None, scale=None, ledger="rows.ledger")).json()
+    assert told["mechanism"] == "correlation"
+    assert "--scale private" in told["command"]
+    assert "scale='private'" in told["script"].replace('"', "'")
+
+
+def test_ranges_replace_private_scales(browser, ledger):
+    bounds = {name: [0, 200] for name in NAMES}
+    found = browser.tell("plan", **chosen(scale="private", bounds=bounds)).json()
+    assert "refused" not in found
+    assert found["mechanism"] != "correlation"
+    assert "--scale" not in found["command"]
+
+
 def test_more_privacy_costs_accuracy(browser, ledger):
     large = browser.tell("curve", **chosen(epsilon=8.0)).json()["prediction"]["error"]
     small = browser.tell("curve", **chosen(epsilon=0.5)).json()["prediction"]["error"]

@@ -56,6 +56,21 @@ def test_columns_left_out_are_named_at_the_top(browser, folder):
     assert "1 principal component of 2 of 3 columns, without x2" in found["headline"]
 
 
+def test_standardised_columns_and_hidden_variances_are_told(browser, folder):
+    assert not browser.ask("release", name="first").json()["standardised"]
+    rows = np.random.default_rng(0).standard_normal((4000, 3)) * [1.0, 50.0, 0.0]
+    rows[:2, 2] = 1.0
+    budget = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
+    with pytest.warns(ColumnsLeftOutWarning, match="x2"):
+        fitted = PrivatePCA(1, **budget, scale="private").fit(rows)
+    fitted.release_.save(folder / "standardised")
+    found = browser.ask("release", name="standardised").json()
+    assert found["standardised"]
+    assert found["hidden"] == "noise hides the variance of x2: its loadings are rough"
+    assert found["spectrum"]["unit"] == "variance of standardised columns"
+    assert not found["spectrum"]["unit_rows"]
+
+
 def test_a_folder_and_a_zip_may_be_dropped(browser, folder, tmp_path):
     release = Release.load(folder / "first")
     whole = drop(browser, files_of(folder / "first")).json()

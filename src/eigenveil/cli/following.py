@@ -119,6 +119,8 @@ def _found(
     found |= situation.budget.as_dict()
     if given["k"] is None and situation.k != situation.d:
         found["k"] = situation.k
+    if given["scale"] is None and situation.private_scale:
+        found["scale"] = "private"
     if given["mechanism"] == "auto":
         found["mechanism"] = None if as_is else advice.mechanism
         if advice.private_radius and not as_is:

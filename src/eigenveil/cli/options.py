@@ -256,8 +256,9 @@ SCALE = click.option(
     "--scale",
     type=PerColumn(1, "private, same, numbers or name=number,name=number", "private", "same"),
     metavar="private|same|NUMBERS|name=number,...",
-    help="Divide columns by these numbers. private finds them; same states that all columns share "
-    "one unit.",
+    help="Divide columns by these numbers. private finds them; same takes columns as they are, in "
+    "one unit. Where columns have names, components use private unless --bounds, --row-norm, "
+    "--variances or another --mechanism is given.",
 )
 UNIT = click.option(
     "--unit", metavar="COLUMN", help="Protect all rows that share a value of this column together."

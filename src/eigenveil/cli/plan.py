@@ -1,6 +1,6 @@
 """``eigenveil plan [DATA]``: what to expect, before anything is spent."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,8 +23,8 @@ from eigenveil.cli.options import (
 )
 from eigenveil.cli.printing import say, say_json
 from eigenveil.cli.values import Names
-from eigenveil.exceptions import InvalidParameterError
-from eigenveil.text import plural
+from eigenveil.exceptions import EigenveilError, InvalidParameterError
+from eigenveil.text import percent, plural
 
 if TYPE_CHECKING:
     from eigenveil.planner import Needed, Prediction, Recommendation, Situation
@@ -34,11 +34,9 @@ __all__ = ["command"]
 _LOST = 0.5  # of the variance within reach
 _DROWNED = 0.9  # relative error; that of the zero matrix is 1
 _AS_ASKED = "as asked for"
-_UNITS = (
-    "hint: columns in different units drown one another: --scale private finds scales with a part "
-    "of the budget"
-)
+_UNITS = "hint: columns in different units drown one another: --scale private standardises them"
 _UNITS_STATED = "hint: columns in different units drown one another: state --scale or --bounds"
+_ONE_UNIT = "--scale same, where all columns share one unit, spends nothing on them"
 _EMPTY_CELLS = "hint: if cells may be empty, add --on-missing centre"
 _PRIVATE_RANK = (
     "components   planned for {k}: --k private finds the number with a tenth of the budget, which "
@@ -46,6 +44,10 @@ _PRIVATE_RANK = (
 )
 _UNIT_ROWS = (
     "directions of rows scaled to unit length; --row-norm private asks for those of the covariance"
+)
+_STANDARDISED = (
+    "components of standardised columns (correlations); --scale same asks for those of columns as "
+    "they are"
 )
 _OWN = (
     "directions of the covariance, of clipped rows; --mechanism spherical asks for those of unit "
@@ -122,7 +124,7 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
     from eigenveil.cli.following import release_command, start_of_ledger, tell_commands
     from eigenveil.cli.rows import by_levels
     from eigenveil.cli.situation import situation_of
-    from eigenveil.planner import default_scale_share, needed_epsilon, needed_rows, reference
+    from eigenveil.planner import needed_epsilon, needed_rows, reference
 
     options = by_levels(options)
     if options["of"] == "regression":
@@ -164,7 +166,7 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
             "mechanism": advice.mechanism,
             "reason": advice.reason,
             "unit_rows": advice.unit_rows,
-            "private_scales": advice.scales,
+            "standardised": advice.standardised,
             "prediction": _as_dict(advice.prediction),
             "predictions": [_as_dict(one) for one in advice.predictions],
             **{name: asdict(answer) for name, answer in answers.items()},
@@ -176,8 +178,7 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
         say_json(document)
         return
     _tell(situation, advice, list(answers.values()), error)
-    share = default_scale_share(situation, advice.mechanism)
-    _tell_scales(situation, advice, share, options["scale"])
+    _tell_scales(situation, advice, options)
     if figure is not None:
         say(f"figure       {figure}")
     if options["k"] == "private":
@@ -186,10 +187,10 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
         say("options      predicted with the mechanism's own: those of --set are not looked at")
     tell_commands(first, following)
     beware(situation.budget.as_dict())
-    stated = ("bounds", "row_norm", "scale")
-    unscaled = share is None and all(options[name] is None for name in stated)
-    if data is not None and situation.d > 1 and unscaled:
-        say(_UNITS if advice.scales else _UNITS_STATED, err=True)
+    mixed = options["of"] == "components" and not situation.private_scale
+    if data is not None and situation.d > 1 and mixed and _free(options, "scale"):
+        affordable = isinstance(_scale_share(situation, options["mechanism"]), float)
+        say(_UNITS if affordable else _UNITS_STATED, err=True)
     if data is not None and options["on_missing"] is None and options["on_invalid"] is None:
         say(_EMPTY_CELLS, err=True)
 
@@ -200,7 +201,7 @@ def _advice(
     """Return what to use: the mechanism that was asked for, or the recommended one."""
     from eigenveil.cli.values import configured
     from eigenveil.mechanisms.registry import entry
-    from eigenveil.planner import predict, recommend
+    from eigenveil.planner import Recommendation, predict, predictions, recommend
 
     configured(situation.releases, mechanism, options)  # refuses what does not exist
     if mechanism == "auto":
@@ -209,14 +210,15 @@ def _advice(
     found = predict(situation, mechanism)
     if found.refusal is not None:
         raise found.refusal
-    return replace(
-        recommend(situation),
+    return Recommendation(
         mechanism=mechanism,
         reason=_AS_ASKED,
         rule=_AS_ASKED,
         prediction=found,
+        predictions=predictions(situation, standardised=wanted.standardises),
         unit_rows=situation.request(wanted).normalises,
         private_radius=False,
+        standardised=wanted.standardises,
     )
 
 
@@ -260,6 +262,8 @@ def _tell(
         say("", "error        none: all components keep all variance; give --k for fewer")
     else:
         say("", f"error        {advice.prediction.measure}, if the table is as assumed")
+        if advice.standardised:
+            say(f"captured     {_captured(situation, advice.prediction)}")
     for answer in answers:
         say(f"for {error:<8g} {answer.words}")
     expected = advice.prediction.error or 0.0
@@ -279,40 +283,74 @@ def _tell(
         parts = ", ".join(f"{name} {share:.3g}" for name, share in advice.prediction.shares)
         say(f"budget       {parts}")
     if situation.task == "pca":
-        say(f"target       {_UNIT_ROWS if advice.unit_rows else _OWN}")
+        own = _STANDARDISED if advice.standardised else _OWN
+        say(f"target       {_UNIT_ROWS if advice.unit_rows else own}")
+
+
+def _captured(situation: "Situation", found: "Prediction") -> str:
+    """Return how much of the variance the components are expected to hold."""
+    count = f"{situation.k} {plural('component', situation.k or 1)}"
+    any_other = "one" if situation.k == 1 else str(situation.k)
+    assert found.error is not None  # simulated
+    assert found.low is not None
+    assert found.high is not None
+    share, low, high = (percent(1 - error, 1) for error in (found.error, found.high, found.low))
+    return (
+        f"{count} should hold {share} of the variance of standardised columns that any {any_other} "
+        f"could ({low} to {high} in 8 of 10 releases); long tails, which are pulled in, may cost a "
+        "percent or two more"
+    )
 
 
 def _tell_scales(
-    situation: "Situation", advice: "Recommendation", share: float | None, scale: Any
+    situation: "Situation", advice: "Recommendation", options: Mapping[str, Any]
 ) -> None:
-    """Say what scales would cost, or whether a search would find them."""
+    """Say what scales cost, or would cost."""
+    if situation.task == "covariance":
+        _tell_default_scales(situation, advice, options["scale"])
+        return
+    known = situation.known_scales
+    need = "column of 0 and 1 needs" if known == 1 else "columns of 0 and 1 need"
+    rest = f"; {known:,} {need} none" * bool(known)
+    if situation.private_scale:
+        share = dict(advice.prediction.shares).get("scale", 0.0)
+        say(f"scales       found with {share:.0%} of the budget{rest}; {_ONE_UNIT}")
+    elif situation.d > max(1, known) and not situation.variances and _free(options):
+        found = _scale_share(situation, options["mechanism"])
+        if isinstance(found, float):
+            told = f"finds them with {found:.0%} of the budget"
+        else:
+            told = f"would be refused: {found.said('shell')}"
+        say(f"scales       none are looked for; --scale private {told}{rest}")
+
+
+def _tell_default_scales(situation: "Situation", advice: "Recommendation", scale: Any) -> None:
+    """Say what the scales of a covariance cost, which looks for them by default."""
+    from eigenveil.planner import default_scale_share
+
+    share = default_scale_share(situation, advice.mechanism)
     if share is not None and scale in (None, "private"):
-        say(
-            f"scales       found with {share:.0%} of the budget; --scale same, where all columns "
-            "share one unit, spends nothing on them"
-        )
+        say(f"scales       found with {share:.0%} of the budget; {_ONE_UNIT}")
     elif share is not None and scale == "same":
         say(
             "scales       none are looked for; without --scale same they would be found with "
             f"{share:.0%} of the budget"
         )
-    else:
-        sought = situation.d - situation.known_scales
-        public = situation.n is not None and situation.adjacency.count_is_public
-        if public and situation.d > 1 and sought:
-            say(f"scales       --scale private {_scales(situation, advice, sought)}")
 
 
-def _scales(situation: "Situation", advice: "Recommendation", sought: int) -> str:
-    """Return what a search for scales would find, in words."""
-    if not advice.scales:
-        return f"would be refused: too few rows for {sought:,} columns at this budget"
-    each = f"one for each of {sought:,} {plural('column', sought)}"
-    found = each if advice.scales == sought else f"{advice.scales:,} of {sought:,}"
-    verb = "finds" if "scale" in dict(advice.prediction.shares) else "would find"
-    known = situation.known_scales
-    rest = f"; {known:,} of 0 and 1 {'needs' if known == 1 else 'need'} none" * bool(known)
-    return f"{verb} {found} in nine of ten releases{rest}"
+def _free(options: Mapping[str, Any], *more: str) -> bool:
+    """Return whether no unit or bound of columns is stated."""
+    return all(options[name] is None for name in ("bounds", "row_norm", *more))
+
+
+def _scale_share(situation: "Situation", mechanism: str) -> "float | EigenveilError":
+    """Return the share of the budget that private scales would take, or why they are refused."""
+    from eigenveil.planner import private_scale_share
+
+    try:
+        return private_scale_share(situation, mechanism)
+    except EigenveilError as error:
+        return error
 
 
 def _better(advice: "Recommendation") -> "Prediction | None":

@@ -21,6 +21,7 @@ from eigenveil.cli.summary import (
     headline,
     target,
 )
+from eigenveil.cli.units import default_scale
 from eigenveil.cli.values import configured, per_column, single_numbers
 from eigenveil.data.sources import RowSource
 from eigenveil.data.sources.version import require_version
@@ -100,6 +101,9 @@ def prepared(
         given["bounds"] = per_column("--bounds", given["bounds"], source.feature_names)
     if "scale" in given:
         given["scale"] = single_numbers(given["scale"])
+    elif estimator is PrivatePCA:
+        named = source.feature_names is not None
+        given["scale"] = default_scale(source.n_columns, given, named=named)
     chosen = given.pop("mechanism_options", ())
     releases = "components" if estimator is PrivatePCA else "covariance"
     given["mechanism"] = configured(releases, given["mechanism"], chosen)

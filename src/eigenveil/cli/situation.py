@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from eigenveil.cli.options import stated_budget
+from eigenveil.cli.units import default_scale
 from eigenveil.cli.values import per_column
 from eigenveil.exceptions import InvalidParameterError
 
@@ -36,6 +37,10 @@ def situation_of(ctx: click.Context, data: str | None, **options: Any) -> "Situa
             "give DATA, or --rows and --columns-count; under add-remove neighbours always --rows"
         )
     reach = _reach(columns, width, options)
+    scale = options["scale"]
+    if scale is None and options["of"] == "components":
+        # A table that is only counted is taken for one whose columns have names.
+        scale = default_scale(width, options, named=columns is not None or data is None)
     optional = {name: options[name] for name in ("spectrum", "spread")}
     row_norm, centring = options["row_norm"], options["centring"]
     return Situation(
@@ -52,9 +57,9 @@ def situation_of(ctx: click.Context, data: str | None, **options: Any) -> "Situa
         reach=reach,
         assume_centered=centring == "none",
         centring=None if centring == "none" else centring,
-        private_scale=options["scale"] == "private" and known < width,
+        private_scale=scale == "private" and known < width,
         known_scales=known,
-        same_units=options["scale"] not in (None, "private"),
+        same_units=scale not in (None, "private"),
         variances=options["variances"],
         show_scores=bool(options["show_scores"]),
         missing=options["on_missing"] == "centre",

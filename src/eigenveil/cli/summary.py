@@ -12,10 +12,12 @@ from eigenveil.report.views import (
     eigenvalues,
     estimand,
     feature_names,
+    hidden_variances,
     left_out,
     loadings,
     means_alone,
     spectrum,
+    standardised,
     target_name,
     why_left_out,
 )
@@ -94,6 +96,13 @@ def target(release: Release) -> list[str]:
         return []
     if release.kind == "covariance":
         return [f"target       {estimand(release.settings)}"]
+    if standardised(release.settings):
+        hidden = hidden_variances(release.settings)
+        return [
+            "target       components of standardised columns (correlations); --scale same asks for "
+            "those of columns as they are",
+            *([f"hidden       {hidden}"] if hidden else []),
+        ]
     found = spectrum(release.kind, release.settings, release.arrays)
     if found is not None and found.of_unit_rows:
         return [

@@ -75,11 +75,12 @@ class PrivatePCA(GaussianDensity):
         ``"paired"`` below max(72, 14 sqrt(d))/mu rows ((1000 + 100 d)/epsilon for a pure budget),
         and ``"located"`` above.
     scale : array of shape (n_features,), {name: number}, "private" or "same", optional
-        Public scales that columns are divided by. ``"private"`` finds them with 0.02 to 0.4 of the
-        budget; public numbers say how much. Each is about one standard deviation. A column whose
-        scale is not found is left out, with a `ColumnsLeftOutWarning` that names it. Columns that
-        are 0 or 1 for a level have the scale 1. By default, or with ``"same"``, columns are taken
-        as they are.
+        Public scales that columns are divided by. ``"private"`` releases components of standardised
+        columns: eigenvectors of the correlations of a covariance that is released first. Columns
+        of which noise hides the variance are named in ``hidden_``. From 1,000 columns on, with more
+        columns than rows, and for a mechanism that is named, columns are divided by rough private
+        scales instead, and one without a scale is left out. By default, or with ``"same"``, columns
+        are taken as they are.
     variances : bool
         Buy the variance inside the components in the units of the data, with 0.05 of the budget and
         a search for distances. Needed only where rows are scaled to unit length. One total, of rows
@@ -147,7 +148,11 @@ class PrivatePCA(GaussianDensity):
         The released centre. ``"paired"`` finds none: then NaN, scores are those of rows as they
         are, with a warning, and `inverse_transform` refuses. Zero for a column that is left out.
     scale_ : array of shape (n_features,)
-        What columns are divided by, infinite for a column that is left out; ones by default.
+        What columns are divided by, infinite for a column that is left out; ones by default. The
+        released standard deviations of standardised columns.
+    hidden_ : list of int
+        Of standardised columns: those of which noise hides the variance, so that their ``scale_``
+        is a guess and their loadings are rough.
     mean_noise_ : array of shape (n_features,)
         Standard deviation of the noise on each entry of ``mean_``, as far as it is known from
         public numbers and what was found; NaN for a column that is left out, or without a mean.

@@ -222,10 +222,10 @@ def _check_searches(found: Plan) -> None:
     if found.counted:
         return  # too few rows are found out by the count, after the charge
     if found.front:
-        if not found.searchable():
-            raise _too_few_rows()
         if found.entry.standardises:
             _check_standardised(request)
+        if not found.searchable():
+            raise _too_few_rows(found)
         return
     mixed = request.private_scale or (request.unstated and request.n_columns > 1)
     if mixed and not request.adjacency.count_is_public:
@@ -233,7 +233,8 @@ def _check_searches(found: Plan) -> None:
     if request.private_scale and not enough_for_scales(found.whole, found.n_rows, request.n_sought):
         raise TooFewRowsError(
             f"too few rows for private scales of {request.n_sought} columns at this budget: state ",
-            *((SAME_UNIT, ", or state ") if request.of_matrix else ()),
+            SAME_UNIT,
+            ", or state ",
             option("scale"),
             " or ",
             option("bounds"),
@@ -247,7 +248,7 @@ def _check_searches(found: Plan) -> None:
     free = request.box is None and not isinstance(request.row_norm, Real)
     matrix = free and not found.components and found.entry.unit_rows and not found.pure
     if matrix and not found.searchable(found.shares["matrix"]):
-        raise _too_few_rows()
+        raise _too_few_rows(found)
     if found.searchable():
         return
     if found.variances:
@@ -288,10 +289,11 @@ def _budget_of(mu: float, budget: Budget) -> str:
     return f"epsilon = {rounded_up(epsilon_of(Gaussian(mu), budget.delta))}"
 
 
-def _too_few_rows() -> TooFewRowsError:
+def _too_few_rows(found: Plan) -> TooFewRowsError:
     return TooFewRowsError(
         "too few rows for a covariance without bounds at this budget: give more rows or a larger "
         "budget, or state ",
+        *((SAME_UNIT, ", or state ") if found.entry.standardises else ()),
         option("row_norm"),
         " or ",
         option("bounds"),

@@ -13,7 +13,7 @@ from eigenveil.planner.predict import (
     recommend,
 )
 from eigenveil.planner.reference import Rate, reference
-from eigenveil.planner.scales import default_scale_share
+from eigenveil.planner.scales import default_scale_share, private_scale_share
 from eigenveil.planner.situation import Situation, Spiked, spiked
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "needed_rows",
     "predict",
     "predictions",
+    "private_scale_share",
     "recommend",
     "reference",
     "spiked",

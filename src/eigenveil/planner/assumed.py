@@ -21,6 +21,9 @@ from eigenveil.planner.situation import Situation
 __all__ = ["AssumedTable", "Rows", "isotropic"]
 
 _SAMPLE = 500  # rows that stand for how a sample differs from its law
+# Limits on columns that are no eigenvectors add an error of about one over the number of rows in
+# the sample, which correlations are precise enough to show: at least so many rows, and cells.
+_LARGE_SAMPLE, _SAMPLED_CELLS = 8000, 320_000
 
 
 def isotropic(d: int, source: NoiseSource) -> NDArray[np.float64]:
@@ -67,6 +70,8 @@ class AssumedTable:
         Number of components wanted, in these directions.
     stretch : float
         Number of directions for each that is simulated.
+    most_rows : int
+        Largest number of rows in a sample.
 
     """
 
@@ -76,14 +81,18 @@ class AssumedTable:
     k: int
     stretch: float
     whole: NDArray[np.float64]
+    most_rows: int = _SAMPLE
 
     @classmethod
     def of(cls, situation: Situation, cap: int, leading: int | None = None) -> "AssumedTable":
         """Return a table of at most ``cap`` directions, half of them leading, or ``leading``."""
         values = situation.eigenvalues
         d, k = situation.d, situation.k or 1
+        most = _SAMPLE
+        if situation.standardises:
+            most = max(_LARGE_SAMPLE, _SAMPLED_CELLS // d)
         if d <= cap:
-            return cls(values, 0.0, d, k, 1.0, values)
+            return cls(values, 0.0, d, k, 1.0, values, most)
         if 2 * k <= cap // 2:
             leading = cap // 2 if leading is None else max(2 * k, leading)
             where = np.linspace(leading, d - 1, cap - leading + 1)
@@ -97,7 +106,7 @@ class AssumedTable:
             share = max(1, round(k * cap / d))
             k = min(share, cap - 1) if k < d else cap  # what is left out stays so
         rest = max(0.0, 1 - float(values.sum()))
-        return cls(values, rest, leading, k, d / cap, situation.eigenvalues)
+        return cls(values, rest, leading, k, d / cap, situation.eigenvalues, most)
 
     @property
     def d(self) -> int:
@@ -111,7 +120,7 @@ class AssumedTable:
 
     def sample(self, n: float, source: NoiseSource) -> Rows:
         """Return rows for a table of ``n``."""
-        size = int(max(2, min(n, _SAMPLE)))
+        size = int(max(2, min(n, self.most_rows)))
         rows = normals(source, (size, self.d)) * np.sqrt(self.values)
         return Rows(rows, self.rest, math.sqrt(min(1.0, size / n)))
 

@@ -17,7 +17,6 @@ from eigenveil.exceptions import EigenveilError, InvalidParameterError
 from eigenveil.mechanisms.registry import Entry, entries, entry, unknown_mechanism
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.planner.choice import Choice, as_chosen, choose
-from eigenveil.planner.scales import expected_scales
 from eigenveil.planner.simulator import Refused, Simulator, Unpredicted
 from eigenveil.planner.situation import Situation
 from eigenveil.privacy.budget import Budget
@@ -41,6 +40,7 @@ __all__ = [
 
 _RELEASES, _FEW = (10, 40), 5  # simulated, more of small tables; few of what is drawn one by one
 _BATCHED = (6, 16)  # of what sees a sample for each of its batches
+_STANDARDISED = (10, 20)  # of what needs a large sample
 _WORK = 800  # releases times directions
 _MARGIN = 1.15  # on both sides of a band, for what the assumed table leaves out
 _TENTH = 1.2816  # standard deviations that a normal variable exceeds one time in ten
@@ -120,9 +120,8 @@ class Recommendation:
         Whether components are those of rows scaled to unit length, not the covariance's own.
     private_radius : bool
         Whether rows are clipped at a private radius although none is asked for.
-    scales : int
-        How many columns have a private scale in nine of ten releases; 0 where a release with
-        private scales is refused.
+    standardised : bool
+        Whether components are those of standardised columns.
 
     """
 
@@ -133,7 +132,7 @@ class Recommendation:
     predictions: tuple[Prediction, ...]
     unit_rows: bool
     private_radius: bool
-    scales: int
+    standardised: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,18 +146,24 @@ class Needed:
 
 def predict(situation: Situation, mechanism: str) -> Prediction:
     """Return the error of one mechanism."""
-    known = [one.name for one in _entries(situation)]
+    known = [one.name for one in _worst_case(situation)]
     if mechanism not in known:
         raise unknown_mechanism(mechanism, known)
     return _predict(situation, mechanism)
 
 
-def predictions(situation: Situation) -> tuple[Prediction, ...]:
-    """Return predictions for all worst-case mechanisms, the smallest error first.
+def predictions(
+    situation: Situation, *, standardised: bool | None = None
+) -> tuple[Prediction, ...]:
+    """Return predictions for all worst-case mechanisms of one target, the smallest error first.
 
-    Those that cannot serve the situation come last and say why.
+    Those that cannot serve the situation come last and say why. ``standardised`` asks for those
+    that release components of standardised columns, or for the others, which divide columns by
+    rough scales; by default as the situation has it.
     """
-    found = [_predict(situation, one.name) for one in _entries(situation)]
+    wanted = situation.standardises if standardised is None else standardised
+    entries = [one for one in _worst_case(situation) if one.standardises == wanted]
+    found = [_predict(situation, one.name) for one in entries]
     return _ordered(found)
 
 
@@ -188,7 +193,7 @@ def recommend(situation: Situation) -> Recommendation:
         .request(entry(situation.releases, choice.mechanism))
         .normalises,
         private_radius=choice.private_radius,
-        scales=expected_scales(situation),
+        standardised=entry(situation.releases, choice.mechanism).standardises,
     )
 
 
@@ -205,6 +210,8 @@ def foresee(situation: Situation) -> tuple[Choice, Prediction]:
         if one.serves and one.mechanism != _TRIVIAL:
             reason = f"the best of those that can serve, which {choice.mechanism!r} cannot"
             return Choice(mechanism=one.mechanism, reason=reason), one
+    if situation.standardises:  # there is no other mechanism to name
+        raise InvalidParameterError(*wanted.refusal.args)
     raise InvalidParameterError(
         f"no mechanism can serve this; {choice.mechanism!r}: ", *wanted.refusal.args
     )
@@ -304,8 +311,8 @@ def least(
     )
 
 
-def _entries(situation: Situation) -> tuple[Entry, ...]:
-    """Return the mechanisms that make no assumption about the data, and have the same target."""
+def _worst_case(situation: Situation) -> tuple[Entry, ...]:
+    """Return the mechanisms that make no assumption about the data, and can be asked for."""
     return tuple(
         one
         for one in entries(situation.releases)
@@ -358,6 +365,8 @@ def _seeds(simulator: Simulator) -> range:
     if simulator.plan.entry.slow:
         return range(_FEW)
     (fewest, most), work = _RELEASES, _WORK
+    if simulator.plan.entry.standardises:
+        fewest, most = _STANDARDISED
     if simulator.plan.entry.batches:
         (fewest, most), work = _BATCHED, _WORK // 2
     return range(min(most, max(fewest, work // simulator.table.d)))

@@ -31,6 +31,7 @@ from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
 from eigenveil.mechanisms.pca.correlation import CorrelationPCA
 from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassState
+from eigenveil.mechanisms.present import Present
 from eigenveil.mechanisms.scaled import Scaled
 from eigenveil.mechanisms.stages import Plan
 from eigenveil.numerics.fixedpoint import FixedPoint
@@ -189,15 +190,24 @@ def rehearse(
     start = replace(plan.start, box=None, centre=None)
     few = _of_few(plan, table).build(plan.strength)
     if isinstance(few, CorrelationPCA):
+        if plan.centring == "paired":  # the table has the sums of its pairs as well
+            sums = table.sample(n / table.stretch, noise)
+            truth += sums.moment(np.diag(table.values)) * length**2
         return _standardised(few, truth, source, start, gate)
-    if isinstance(few, Scaled):  # the table is assumed as it is once columns are scaled
-        few = few.inner
+    few = _without_scales(few)
     if isinstance(few, Paired):
         inner = few.inner.run(source, start, gate)
         return truth, CentredResult(np.zeros(table.d), 0.0, None, inner)
     if plan.front or plan.counted:
         return truth, _turned(few, source, start, gate)
     return truth, few.run(source, start, gate)
+
+
+def _without_scales(few: Procedure[Any]) -> Procedure[Any]:
+    """Return the steps after a search for scales: the table is as assumed once these are known."""
+    if isinstance(few, Present):
+        return replace(few, inner=_without_scales(few.inner))
+    return few.inner if isinstance(few, Scaled) else few
 
 
 def _of_few(plan: Plan, table: AssumedTable) -> Plan:
@@ -215,12 +225,17 @@ def _standardised(
     axes, _ = np.linalg.qr(gate.normals(source.n_columns, source.n_columns))
     truth = axes.T @ truth @ axes
     deviations = np.sqrt(truth.diagonal())
-    inner = few.inner
-    if isinstance(inner, Scaled):  # the table is assumed as it is once columns are scaled
-        inner = inner.inner
+    inner = _without_scales(few.inner)
     if isinstance(inner, Paired):
         inner = Uncentred(inner=inner.inner, row_norm=start.row_norm)
     found = replace(few, inner=inner).run(source.turned(axes), start, gate)
+    staged = found.inner
+    assert staged.deviations is not None  # of standardised columns
+    kept = np.isfinite(staged.deviations)
+    whole = np.zeros((len(staged.components.components), kept.size))
+    whole[:, kept] = staged.components.components
+    components = replace(staged.components, components=whole)
+    found = replace(found, inner=replace(staged, components=components))
     return truth / np.outer(deviations, deviations), found
 
 

@@ -141,7 +141,8 @@ class Simulator:
             return Simulated(_NOTHING_CAPTURED, math.sqrt(2 * self.table.k), nothing)
         if self.situation.task == "pca":
             found = released.inner.components
-            reliable = tuple(found.reliability.tolist())
+            missing = self.table.k - len(found.reliability)  # where columns are left out
+            reliable = (*found.reliability.tolist(), *[0.0] * missing)
             return Simulated(*self._compared(truth, found.components, noise), reliable)
         per_row = 1.0 if released.noisy_count is None else 1 / released.noisy_count
         error = self.table.error(released.inner.matrix * per_row - truth)
@@ -150,7 +151,7 @@ class Simulator:
     def _compared(self, truth: Matrix, found: Matrix, noise: NoiseSource) -> tuple[float, float]:
         """Return the share of variance lost, and the distance of the projectors."""
         table = self.table
-        if self.plan.centring == "paired":
+        if self.plan.centring == "paired" and not self.plan.entry.standardises:
             # The table has the sums of its pairs beside their differences.
             other = table.sample(self.rows / 2 / table.stretch, noise)
             truth = truth / np.trace(truth) + other.moment(np.diag(table.values))

@@ -15,7 +15,7 @@ from eigenveil.numerics.component_law import SIGN_ERRORS, ComponentStatement
 from eigenveil.numerics.correlation import correlation_noise, entry_noise
 from eigenveil.privacy.clauses import KNOWN_TURN
 from eigenveil.privacy.ledger import Balance
-from eigenveil.text import percent, printable
+from eigenveil.text import listed, percent, printable
 
 __all__ = [
     "Coefficients",
@@ -30,12 +30,14 @@ __all__ = [
     "eigenvalues",
     "estimand",
     "feature_names",
+    "hidden_variances",
     "left_out",
     "loading_reach",
     "loadings",
     "means_alone",
     "spectrum",
     "spending",
+    "standardised",
     "target_name",
     "unknown_turns",
     "why_left_out",
@@ -92,7 +94,9 @@ def spectrum(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> Spectrum
         else:
             values = eigenvalues(arrays["covariance"])
         clear = values > floor
-    if kind == "pca" and settings["row_norm"] is None:
+    if standardised(settings):
+        unit = "variance of standardised columns"
+    elif kind == "pca" and settings["row_norm"] is None:
         unit = UNIT_ROWS
     elif "scale" in arrays and (arrays["scale"] != 1).any():
         unit = "variance of scaled columns"
@@ -380,6 +384,20 @@ def left_out(settings: Mapping[str, Any], arrays: Arrays) -> tuple[str, ...]:
         constant = False if box is None else np.equal(box["low"], box["high"])  # as stated
         out |= (arrays["covariance"].diagonal() == 0) & ~np.asarray(constant)
     return feature_names(settings, np.flatnonzero(out))
+
+
+def standardised(settings: Mapping[str, Any]) -> bool:
+    """Return whether components are those of standardised columns."""
+    return "hidden_columns" in settings
+
+
+def hidden_variances(settings: Mapping[str, Any]) -> str:
+    """Return which columns have a standard deviation that noise hides; empty if there are none."""
+    hidden = np.array(settings.get("hidden_columns", []), dtype=np.intp)
+    if not hidden.size:
+        return ""
+    names, their = listed(feature_names(settings, hidden)), "its" if hidden.size == 1 else "their"
+    return f"noise hides the variance of {names}: {their} loadings are rough"
 
 
 def why_left_out(arrays: Arrays) -> str:

@@ -137,7 +137,11 @@ def promise(studio: Studio, asked: Asked) -> dict[str, Any]:
         "rows": situation.n if situation.adjacency.count_is_public else None,
         "encoded": [list(pair) for pair in _encoded(options)],
         "ledger": {"name": asked["ledger"], **_balance(account.balance_with(promised.cost))},
-        "command": command_line(_COMMANDS[options.command], options.table, _given(ctx, options)),
+        "command": command_line(
+            _COMMANDS[options.command],
+            options.table,
+            {**_given(ctx, options), "scale": ctx.params["scale"]},
+        ),
         "script": script(options.command, ctx.params),
         "notebook": notebook(options.command, ctx.params),
         "receipt": _receipt(studio, options, version),
@@ -158,6 +162,7 @@ def _promised(studio: Studio, asked: Asked) -> tuple[Options, click.Context, Gua
         params["n_components"] = params.pop("k")
         params = by_levels(params)
     private, source, _ = prepared(_ESTIMATORS[options.command], ctx, data, account, **params)
+    ctx.params["scale"] = private.scale  # as commands choose it where it is not stated
     return options, ctx, private.promise(source), account
 
 

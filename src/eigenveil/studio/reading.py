@@ -22,9 +22,11 @@ from eigenveil.report.views import (
     correlations,
     eigenvalues,
     feature_names,
+    hidden_variances,
     left_out,
     loading_reach,
     spectrum,
+    standardised,
     why_left_out,
 )
 from eigenveil.storage import release_files
@@ -65,6 +67,8 @@ def release(studio: Studio, asked: Asked) -> dict[str, Any]:
         "n_rows": found.settings["n_rows"],
         "n_features": found.settings["n_features"],
         "left_out": _left_out(found),
+        "standardised": standardised(found.settings),
+        "hidden": hidden_variances(found.settings),
         "clear": distinguishable_components(found),
         "ledger": found.settings.get("ledger"),
         "owners": [

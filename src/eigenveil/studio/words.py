@@ -70,10 +70,12 @@ def release_options(studio: Studio, asked: Asked, *, complete: bool) -> Options:
     terms["epsilon"] = number(asked, "epsilon")
     if asked.get("delta") is not None:
         terms["delta"] = number(asked, "delta")
-    if scale := one_of(asked, "scale", ("private", "same")):
-        terms["scale"] = scale
-    if asked.get("bounds"):
+    scale = one_of(asked, "scale", ("private", "same"))
+    if asked.get("bounds"):  # they replace private scales
         terms["bounds"] = _ranges(asked["bounds"])
+        scale = None if scale == "private" else scale
+    if scale is not None:
+        terms["scale"] = scale
     if adjacency := one_of(asked, "adjacency", ("replace-one", "add-remove")):
         terms["adjacency"] = adjacency
     terms |= _MISSING[one_of(asked, "missing", _MISSING) or "raise"]

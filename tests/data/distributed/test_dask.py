@@ -361,6 +361,64 @@ def test_estimators_release_the_same_from_a_cluster_as_from_memory():
     assert np.array_equal(models[0].covariance_, models[1].covariance_)
 
 
+MIXED = np.random.default_rng(2).standard_normal((3000, D))
+MIXED[:, 1:3] += 2 * MIXED[:, :1]
+MIXED[:, 4:] -= 3 * MIXED[:, 3:4]
+MIXED = MIXED * 10.0 ** np.arange(-2, 4) + 5  # two components of three columns in other units
+OWNERS = np.random.default_rng(3).integers(0, 1500, len(MIXED))
+
+
+def components(rows, **options):
+    """A seeded release of standardised columns."""
+    model = PrivatePCA(2, epsilon=2.0, delta=1e-6, scale="private", random_state=4, **options)
+    return model.fit(rows)
+
+
+def assert_right(model):
+    """Its draws are others; what it estimates is the same."""
+    truth = np.corrcoef(MIXED.T)
+    held = np.einsum("ij,jk,ik->", model.components_, truth, model.components_)
+    assert held > 0.97 * np.linalg.eigvalsh(truth)[-2:].sum()
+    np.testing.assert_allclose(model.scale_, MIXED.std(axis=0), rtol=0.15)
+
+
+@pytest.mark.parametrize("adjacency", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("kind", ["array", "frame", "parquet", "parquet by Dask"])
+@pytest.mark.filterwarnings("ignore::eigenveil.exceptions.WholeTurnsWarning")
+def test_standardised_components_are_the_same_from_everywhere(kind, adjacency, tmp_path):
+    frame = pd.DataFrame(MIXED, columns=list("abcdef"))
+    if kind.startswith("parquet"):
+        pytest.importorskip("pyarrow")
+        frame.to_parquet(tmp_path / "t.parquet", row_group_size=700)
+    rows = {
+        "array": lambda: partitioned(MIXED, (1000, 1, 1999)),
+        "frame": lambda: dd.from_pandas(frame, npartitions=3),
+        "parquet": lambda: tmp_path / "t.parquet",
+        "parquet by Dask": lambda: dd.read_parquet(tmp_path / "t.parquet"),
+    }[kind]()
+    found, expected = (components(one, adjacency=adjacency) for one in (rows, MIXED))
+    assert found.mechanism_ == "correlation"
+    assert found.privacy_.cost == expected.privacy_.cost
+    assert_right(found)
+    if adjacency == "add-remove":  # rows are drawn at random, in the order of the collection
+        return
+    for name in ("components_", "mean_", "scale_", "explained_variance_"):
+        assert np.array_equal(getattr(found, name), getattr(expected, name)), name
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.exceptions.WholeTurnsWarning")
+def test_standardised_components_of_persons_are_right_from_a_cluster():
+    """Pairs of persons, of which scales are found, are others after a shuffle."""
+    rows = partitioned(MIXED, (1000, 1, 1999))
+    ids = da.from_array(OWNERS, chunks=((1000, 1, 1999),))
+    model = PrivatePCA(2, epsilon=2.0, delta=1e-6, scale="private", random_state=4)
+    spent = []
+    for table, owners in ((rows, ids), (MIXED, OWNERS)):
+        assert_right(model.fit(table, groups=owners))
+        spent.append(model.privacy_.cost)
+    assert spent[0] == spent[1]
+
+
 def test_other_collections_are_refused():
     for data in (dask.delayed(ROWS), da.ones(5), da.ones((2, 2, 2))):
         with pytest.raises(InvalidDataError, match="Dask"):

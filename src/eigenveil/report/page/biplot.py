@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from eigenveil.report.page.drawings import runs, shortened, svg, text
 from eigenveil.report.page.tables import Arrays
-from eigenveil.report.views import feature_names
+from eigenveil.report.views import feature_names, standardised
 from eigenveil.text import percent
 
 __all__ = ["biplot_section"]
@@ -27,7 +27,8 @@ def biplot_section(settings: Mapping[str, Any], arrays: Arrays) -> str:
         return ""
     counts, noise = arrays["score_counts"], float(settings["scores"]["noise"])
     level = noise * math.sqrt(2 * math.log(counts.size)) if counts.size > 1 else noise
-    kind = "of unit rows" if settings["row_norm"] is None else "in the units of the components"
+    unit_rows = settings["row_norm"] is None and not standardised(settings)
+    kind = "of unit rows" if unit_rows else "in the units of the components"
     if settings.get("centring") == "paired":  # as no centre was found
         kind += ", of half differences of pairs of rows"
     outside = max(0.0, float(settings["scores"]["outside"]))

@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 from eigenveil.report.page.drawings import signed
 from eigenveil.report.page.images import draw_image
 from eigenveil.report.page.tables import Arrays, times
-from eigenveil.report.views import clipping_scale, feature_names, means_alone, unknown_turns
+from eigenveil.report.views import (
+    clipping_scale,
+    feature_names,
+    hidden_variances,
+    means_alone,
+    standardised,
+    unknown_turns,
+)
 
 __all__ = ["columns_section"]
 
@@ -30,7 +37,8 @@ def columns_section(document: Mapping[str, Any], arrays: Arrays) -> str:
     noise = float(settings.get("centre_noise", 0.0))
     units = np.ones(d) if mean is None else clipping_scale(arrays)
     shown = np.arange(min(d, _MOST))
-    titles = [title for title, values in (("mean", mean), ("scale", scale)) if values is not None]
+    size = "standard deviation" if standardised(settings) else "scale"
+    titles = [title for title, values in (("mean", mean), (size, scale)) if values is not None]
     told = _told(settings, mean, scale)
     turns = arrays["turn"] if unknown_turns(arrays) else None
     if mean is not None and turns is not None:
@@ -100,6 +108,13 @@ def _told(
         }.get(settings.get("centring", "none"), "The origin is the centre, as stated.")
     if scale is None:
         return f"{centre} Columns were used in their own units."
+    if standardised(settings):
+        hidden = hidden_variances(settings)
+        return (
+            f"{centre} Standard deviations were released, of rows pulled in to the stated limits: "
+            "smaller where tails are long. Each column was divided by its own."
+            + (f" {escape(hidden[0].upper() + hidden[1:])}." if hidden else "")
+        )
     private = "scale" in settings.get("shares", {})
     how = "Scales were found privately" if private else "Scales were stated"
     return f"{centre} {how}; each column was divided by its scale."

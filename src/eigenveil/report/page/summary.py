@@ -17,8 +17,10 @@ from eigenveil.report.views import (
     component_agreement,
     component_groups,
     estimand,
+    hidden_variances,
     left_out,
     means_alone,
+    standardised,
     why_left_out,
 )
 from eigenveil.text import listed, percent, plural
@@ -76,6 +78,10 @@ def _what(
         case "pca":
             count = _counted(len(arrays["components"]), "principal component")
             what = f"{count} of {width}"
+            if standardised(settings):
+                aim = " They are components of standardised columns (correlations)."
+                hidden = hidden_variances(settings)
+                aim += f" {escape(hidden[0].upper() + hidden[1:])}." if hidden else ""
         case "regression" if means_alone(settings):
             what = f"A mean or median of {_counted(len(arrays['coef']), 'target')} alone"
         case "regression":

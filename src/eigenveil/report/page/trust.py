@@ -9,7 +9,12 @@ import numpy as np
 from eigenveil.report.page.drawings import draw_bar, draw_scree
 from eigenveil.report.page.regression import interval_section
 from eigenveil.report.page.tables import Arrays
-from eigenveil.report.views import Spectrum, component_agreement, component_groups
+from eigenveil.report.views import (
+    Spectrum,
+    component_agreement,
+    component_groups,
+    standardised,
+)
 from eigenveil.text import percent
 
 __all__ = ["trust"]
@@ -53,7 +58,8 @@ def trust(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) -
                 "<p>This mechanism releases directions, not a noisy second moment, so there is no "
                 "eigenvalue that noise alone would reach.</p>"
             )
-        scaled = "scale" in document["settings"].get("shares", {})
+        settings = document["settings"]
+        scaled = "scale" in settings.get("shares", {}) and not standardised(settings)
         unit_rows = noisy is not None and noisy.of_unit_rows
         return levels + _agreement(arrays, unit_rows=unit_rows, private_scales=scaled)
     if noisy is None and "owners" in document:
