@@ -95,6 +95,7 @@ KINDS = {
     "empty-cells": lambda _: components(on_missing="centre").fit(HOLES),
     "scores": lambda _: PrivatePCA(2, **BUDGET, show_scores=True).fit(ROWS),
     "pure": lambda _: PrivatePCA(2, epsilon=1.0, row_norm=20.0).fit(ROWS),
+    "standardised": lambda _: PrivatePCA(2, **BUDGET, scale="private").fit(ROWS),
     "covariance": lambda _: PrivateCovariance(**BUDGET, row_norm=20.0).fit(ROWS),
     "covariance-ranges": lambda _: PrivateCovariance(**BUDGET, bounds=(-10.0, 20.0)).fit(ROWS),
     "covariance-unbounded": lambda _: PrivateCovariance(**BUDGET).fit(ROWS),
