@@ -1,0 +1,1 @@
+"""Digests of seeded fits: a change of structure must not change a single bit of a release."""
