@@ -160,7 +160,7 @@ def test_what_standardised_components_hold_is_told(files):
     assert "target       components of standardised columns (correlations); --scale same" in said
     assert "\ncaptured " not in invoke(*words, "--scale", "same").stdout
     refused = fails(2, *words, "--rows", 200)
-    assert "about 239 rows would do, or epsilon = " in refused
+    assert "about 303 rows would do, or epsilon = " in refused
     assert "state --scale same if all columns share one unit" in refused
 
 

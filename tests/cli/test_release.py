@@ -81,7 +81,7 @@ def test_too_few_rows_for_scales_name_the_way_out(mixed, tmp_path, ledger):
     few.write_text("\n".join(mixed.read_text().splitlines()[:60]) + "\n")
     words = ["fit", few, "--k", 2, "--epsilon", 1, "--delta", 1e-6, "-o", tmp_path / "r"]
     message = fails(2, *words, "--ledger", ledger.path)
-    assert "about 120 rows would do, or epsilon = " in message
+    assert "about 303 rows would do, or epsilon = " in message
     assert "or state --scale same if all columns share one unit" in message
     assert ledger.entries == ()
     assert invoke(*words, "--scale", "same").exit_code == 0

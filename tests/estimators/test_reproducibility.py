@@ -227,3 +227,14 @@ def test_a_basis_that_follows_its_images_is_stated_too():
     beyond = np.mean(stated, axis=0) - np.mean(actual, axis=0) - 0.05
     assert (beyond <= 2.5 * np.std(actual, axis=0) / np.sqrt(FITS)).all()
     assert np.median(stated, axis=0)[0] > 0.95
+
+
+@pytest.mark.parametrize("scale", [None, "private"])
+def test_a_dominant_component_is_not_taken_for_the_error_of_the_centre(scale):
+    """Noise cuts the second eigenvalue of a table of rank one to zero in half of all releases."""
+    rows = np.random.default_rng(0).standard_normal((5000, 1)) * [3.0, 2.0]
+    for seed in range(8):
+        asked = {"epsilon": 1.0, "delta": 1e-6, "scale": scale, "random_state": seed}
+        found = PrivatePCA(2, **asked).fit(rows)
+        assert found.reproducibility_[0] > 0.95
+        assert found.distinguishable_[0]

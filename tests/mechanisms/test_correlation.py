@@ -1,6 +1,7 @@
 """Components of standardised columns: right on columns in any units, told where they are not."""
 
 import math
+import re
 import warnings
 from dataclasses import replace
 
@@ -140,6 +141,48 @@ def test_what_noise_would_drown_is_refused_before_the_charge(tmp_path):
         fitted(table(), variances=True)
     assert ledger.entries == ()
     PrivatePCA(2, epsilon=2.82, delta=1e-6, scale="private", random_state=0).fit(rows)
+
+
+@pytest.mark.filterwarnings("ignore::eigenveil.exceptions.WholeTurnsWarning")
+@pytest.mark.parametrize(("n", "d", "epsilon"), [(1500, 5, 0.05), (700, 2, 0.1), (60, 1, 1.0)])
+def test_rows_and_budgets_that_a_refusal_names_are_accepted(n, d, epsilon):
+    """Noise that drowns and searches that find nothing are refused by one number."""
+    rng = np.random.default_rng(0)
+
+    def fit(rows, epsilon):
+        warnings.simplefilter("ignore", ColumnsLeftOutWarning)
+        pca = PrivatePCA(1, epsilon=epsilon, delta=1e-6, scale="private", random_state=0)
+        return pca.fit(rng.standard_normal((rows, d)) + 3)
+
+    with pytest.raises(TooFewRowsError) as refused:
+        fit(n, epsilon)
+    rows, larger = re.search(
+        r"about ([\d,]+) rows would do, or epsilon = ([\d.]+)", str(refused.value)
+    ).groups()
+    rows = int(rows.replace(",", ""))
+    fit(rows, epsilon)
+    fit(n, float(larger))
+    for fewer, smaller in ((rows - 1, epsilon), (n, 0.98 * float(larger))):
+        with pytest.raises(TooFewRowsError):
+            fit(fewer, smaller)
+
+
+def test_shares_of_variance_are_those_of_rows_within_the_stated_range():
+    """Rows far outside the range would make one column most of the variance."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((20_000, 5)) @ (np.eye(5) + 0.5)
+    rows[rng.random(20_000) < 0.05, 0] = 1000.0
+    found = fitted(rows, bounds=(-4, 4), scale=None, mechanism="correlation", epsilon=4.0)
+    seen = (np.clip(rows, -4, 4) - found.mean_) / found.scale_
+    moment = seen.T @ seen
+    share = np.trace(found.components_ @ moment @ found.components_.T) / np.trace(moment)
+    assert found.captured_.share == pytest.approx(share, abs=0.03)
+
+
+@pytest.mark.parametrize("adjacency", ["replace-one", "add-remove"])
+def test_shares_of_variance_are_stated_for_either_kind_of_neighbours(adjacency):
+    found = fitted(table(), adjacency=adjacency, epsilon=4.0)
+    assert found.captured_.of_best == pytest.approx(kept(found.components_, table()), abs=0.05)
 
 
 @pytest.mark.filterwarnings("ignore::eigenveil.exceptions.ColumnsLeftOutWarning")

@@ -16,6 +16,7 @@ from eigenveil.exceptions import (
     EmptyCellsWarning,
     InvalidDataError,
     TooFewRowsError,
+    WholeTurnsWarning,
 )
 from eigenveil.mechanisms import Gate
 from eigenveil.mechanisms.front import Front
@@ -213,8 +214,10 @@ def test_a_column_without_cells_is_zero():
     with (
         pytest.warns(EmptyCellsWarning, match="x2"),
         pytest.warns(ColumnsLeftOutWarning, match="noise hides the variance of x2, which is zero"),
+        pytest.warns(WholeTurnsWarning, match="the mean of x2 is known up to multiples"),
     ):
         found = fit(rows, on_missing="centre")
+    assert np.isinf(found.location_noise_).tolist() == [False, False, True, False]
     assert np.isfinite(found.covariance_).all()
     assert not found.covariance_[2].any()
     assert "variances that noise hides are zero: x2" in found.privacy_.sentence()

@@ -222,8 +222,8 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         error = fitted.result.centre_error
         level = fitted.centre_noises if fitted.has_centre else np.nan
         turn = fitted.result.turn
-        if turn is not None and turn.min() < KNOWN_TURN:
-            level = np.inf
+        if turn is not None:
+            level = np.where(turn < KNOWN_TURN, np.inf, level)
         self.location_noise_ = noise_of_means(level, self.scale_)
         self.noise_floor_ = 0.0 if noisy.law is None else noisy.law.floor(error)
         arrays = {"covariance": self.covariance_, "location": self.location_}

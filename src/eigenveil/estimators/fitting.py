@@ -193,9 +193,12 @@ def warn_of_guessed_deviations(estimator: BaseEstimator) -> None:
 
 def warn_of_turns(estimator: BaseEstimator) -> None:
     """Warn of means that are known up to whole turns only: released facts alone."""
-    if hasattr(estimator, "turn_") and unknown_turns(estimator.release_.arrays):
+    turned = unknown_turns(estimator.release_.arrays)
+    if hasattr(estimator, "turn_") and turned.any():
+        columns = np.flatnonzero(turned).tolist()
+        means = "each mean" if turned.all() else f"the mean of {_names(estimator, columns)}"
         warnings.warn(
-            "rows are few, so each mean is known up to multiples of a number only (turn_), and "
+            f"values are few, so {means} is known up to multiples of a number only (turn_), and "
             "stated as near to zero as that allows; covariances are as good: give more rows or a "
             "larger budget where means matter",
             WholeTurnsWarning,

@@ -147,7 +147,7 @@ def _of_covariance(release: Release, rows: int, z: float) -> Intervals:
     if "centre_noise" in settings:
         each = settings["centre_noise"] / math.sqrt(float(np.mean(present**-2.0)))
         squares = squares + (each * scale / present) ** 2
-    half = np.full(scale.size, math.inf) if unknown_turns(arrays) else z * np.sqrt(squares)
+    half = np.where(unknown_turns(arrays), math.inf, z * np.sqrt(squares))
     return Intervals(
         means=np.stack([arrays["location"] - half, arrays["location"] + half], axis=-1),
         variances=moments.variance_ends(z),

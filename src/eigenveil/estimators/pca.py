@@ -325,7 +325,7 @@ class PrivatePCA(GaussianDensity):
         level = fitted.centre_noises if bought else np.nan
         if turn is not None:
             arrays["turn"] = self.turn_ = turn * clipped
-            level = np.inf if turn.min() < KNOWN_TURN else level
+            level = np.where(turn < KNOWN_TURN, np.inf, level)
         self.mean_noise_ = noise_of_means(level, clipped)
         self.mean_noise_[np.isinf(scale)] = np.nan
         chosen = staged.row_norm if plan.tightens or plan.entry.standardises else None

@@ -243,13 +243,14 @@ def _not_the_centre(values: NDArray[np.float64], error: float) -> NDArray[np.flo
     """Return how likely each component is another direction than the error of the centre.
 
     That error adds one direction of about its own expected squared length: likeliest the component
-    nearest to it, by the ratio of sizes, and none where all are far larger.
+    nearest to it, by the ratio of sizes, and none where all are far larger. Noise may cut a value
+    to zero, so a smaller one is never farther than a factor of e**_SIZES.
     """
     if not (error > 0 and values.size):
         return np.ones(values.size)
     with np.errstate(divide="ignore"):
         far = np.log(np.maximum(values, np.finfo(np.float64).tiny) / error) / _SIZES
-    weights = np.exp(-(far**2) / 2)
+    weights = np.exp(-(np.maximum(far, -1.0) ** 2) / 2)
     if far[-1] <= 0:  # it is among those released
         return np.asarray(1 - weights / max(float(weights.sum()), np.finfo(np.float64).tiny))
     return np.asarray(1 - weights / max(1.0, float(weights.sum())))

@@ -49,7 +49,6 @@ from eigenveil.mechanisms.scalars.distances import (
     distance_share,
 )
 from eigenveil.privacy import accounting
-from eigenveil.privacy.clauses import KNOWN_TURN
 from eigenveil.privacy.cost import Cost, Gaussian
 
 __all__ = ["CORRELATION", "COVARIANCE", "Aim", "Front"]
@@ -167,7 +166,7 @@ class Front:
         ready = self.prepare(source, start, gate)
         table, columns = ready.table, ready.columns
         matrices = self._matrices(ready.left)
-        known = bool(table.turn.min() >= KNOWN_TURN)
+        known = bool(table.knows_turns.all())
         changed = ChangedSource(table.base, ready.clip, table.limits, counts_turns=known)
         released = matrices.within(table.source, ready.clip, ready.inverse, gate, changed)
         noise, clearness = released.noise_scale, released.clearness
@@ -341,12 +340,14 @@ class Front:
         clip = replace(anywhere, row_norm=circles.reach, present=None)
         mean = self.mean(share, circles, clip, gate)
         turns = circles.turns / scale
-        about = replace(anywhere, centre=circular_mean(mean.offset, turns))
+        noise = math.sqrt(mean.squared_error / mean.offset.size)
+        centre, turn = circular_mean(mean.offset, turns, noise)
+        about = replace(anywhere, centre=centre)
         table = Table(
             base=source,
             scale=scale,
             about=about,
-            turn=turns[-1],
+            turn=turn,
             concentration=np.hypot(*mean.offset.reshape(count, 2, -1)[0]),
         )
         clip = replace(about, row_norm=math.sqrt(self.columns))

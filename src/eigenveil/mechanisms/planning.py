@@ -1,5 +1,6 @@
 """From a request to its plan; what public numbers rule out is refused before anything is read."""
 
+import math
 from dataclasses import replace
 from numbers import Real
 from typing import Any
@@ -13,15 +14,17 @@ from eigenveil.exceptions import (
     UnsupportedNotionError,
 )
 from eigenveil.mechanisms.bounds import StatedBounds
-from eigenveil.mechanisms.pca.correlation import drowned_rows, needed_strength
+from eigenveil.mechanisms.pca.correlation import needed_strength
 from eigenveil.mechanisms.registry import ComponentEntry, Entry, entries
 from eigenveil.mechanisms.request import Centring, Request
 from eigenveil.mechanisms.scalars.column_scale import enough_for_scales
+from eigenveil.mechanisms.scalars.distances import SEARCHABLE_STRENGTH
 from eigenveil.mechanisms.stages import Plan, free_centring
 from eigenveil.privacy.accounting import epsilon_of
 from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.calibrate import whole_strength
 from eigenveil.privacy.cost import Gaussian
-from eigenveil.text import rounded_up
+from eigenveil.text import plural, rounded_up
 from eigenveil.wording import (
     BOUNDS,
     REPLACE_ONE,
@@ -223,8 +226,8 @@ def _check_searches(found: Plan) -> None:
         return  # too few rows are found out by the count, after the charge
     if found.front:
         if found.entry.standardises:
-            _check_standardised(request)
-        if not found.searchable():
+            _check_standardised(found)
+        elif not found.searchable():
             raise _too_few_rows(found)
         return
     mixed = request.private_scale or (request.unstated and request.n_columns > 1)
@@ -266,19 +269,22 @@ def _check_searches(found: Plan) -> None:
         )
 
 
-def _check_standardised(request: Request) -> None:
-    """Refuse components of standardised columns that noise would drown, and name what would do."""
+def _check_standardised(found: Plan) -> None:
+    """Refuse components that noise would drown or no search would find; name what would do."""
+    request, d = found.request, found.request.n_columns
     assert request.n_rows is not None  # the front is for a public number
-    rows = drowned_rows(request.budget, request.n_columns)
-    if request.n_rows >= rows:
+    mu = whole_strength(request.budget, pure=False)
+    assert isinstance(found.whole, Gaussian)  # the front is for Gaussian budgets
+    needed = max(needed_strength(d), SEARCHABLE_STRENGTH * mu / found.whole.mu)
+    if request.n_rows * mu >= needed:
         return
-    mu = needed_strength(request.n_columns) / request.n_rows
+    columns = f"{d} standardised {plural('column', d)}"
     raise TooFewRowsError(
-        f"too few rows for components of {request.n_columns} standardised columns at this budget: "
-        f"about {rows:,} {request.unit.name}s would do, or {_budget_of(mu, request.budget)} for "
-        "these; or state ",
+        f"too few rows for components of {columns} at this budget: about "
+        f"{math.ceil(needed / mu):,} {request.unit.name}s would do, or "
+        f"{_budget_of(needed / request.n_rows, request.budget)} for these; or state ",
         SAME_UNIT,
-        ", or analyse fewer columns",
+        *((", or analyse fewer columns",) if d > 1 else ()),
     )
 
 
@@ -293,7 +299,6 @@ def _too_few_rows(found: Plan) -> TooFewRowsError:
     return TooFewRowsError(
         "too few rows for a covariance without bounds at this budget: give more rows or a larger "
         "budget, or state ",
-        *((SAME_UNIT, ", or state ") if found.entry.standardises else ()),
         option("row_norm"),
         " or ",
         option("bounds"),

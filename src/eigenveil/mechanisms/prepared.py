@@ -12,6 +12,7 @@ from eigenveil.data.column_limits import ColumnLimits
 from eigenveil.data.sources import LimitedSource, RowSource
 from eigenveil.mechanisms.columns import Columns
 from eigenveil.mechanisms.mean import NoisyMean
+from eigenveil.privacy.clauses import KNOWN_TURN
 
 __all__ = ["Prepared", "Table"]
 
@@ -66,6 +67,11 @@ class Table:
         """The centre in units of the scales."""
         assert self.about.centre is not None
         return self.about.centre
+
+    @property
+    def knows_turns(self) -> NDArray[np.bool_]:
+        """Columns of which the turn is long enough for the centre to be taken as known."""
+        return np.asarray(self.turn >= KNOWN_TURN)
 
     def moved(self, mean: NoisyMean) -> "Table":
         """Return the table about a mean that was found from its centre."""

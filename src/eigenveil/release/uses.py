@@ -349,7 +349,7 @@ def _location(release: Release) -> NDArray[np.float64]:
     location = release.arrays["location"]
     if not np.isfinite(location).all() or release.settings.get("centring") == "paired":
         raise InvalidDataError("this needs a release with a centre, and this one has none")
-    if unknown_turns(release.arrays):
+    if unknown_turns(release.arrays).any():
         raise InvalidDataError(
             "this needs means, and this release knows them up to multiples of its turns only: "
             "release with more rows or a larger budget"

@@ -125,11 +125,12 @@ def estimand(settings: Mapping[str, Any]) -> str:
     )
 
 
-def unknown_turns(arrays: Arrays) -> bool:
-    """Return whether means are known up to whole turns only: circles were too short to tell."""
+def unknown_turns(arrays: Arrays) -> NDArray[np.bool_]:
+    """Return columns of which the mean is known up to whole turns only: circles were too short."""
+    scale = clipping_scale(arrays)
     if "turn" not in arrays:
-        return False
-    return bool((arrays["turn"] / clipping_scale(arrays)).min() < KNOWN_TURN)
+        return np.zeros(len(scale), dtype=bool)
+    return np.asarray(arrays["turn"] / scale < KNOWN_TURN)
 
 
 def clipping_scale(arrays: Arrays) -> NDArray[np.float64]:

@@ -182,7 +182,8 @@ def test_missing_cells_are_filled_and_infinite_ones_invalid():
 def test_the_circular_mean_is_the_centre_up_to_whole_turns():
     centre = np.array([0.4, -3.0, 4e-7, 7.3e6, 0.0])
     rows = centre + 0.02 * TURN * np.random.default_rng(0).standard_normal((4000, D))
-    found = circular_mean(circled(rows).mean(axis=0), TURN[None])
+    found, turn = circular_mean(circled(rows).mean(axis=0), TURN[None])
+    assert (turn == TURN).all()
     away = (found - centre) / TURN
     np.testing.assert_allclose(away, np.rint(away), atol=2e-3)
     assert (np.abs(found) <= TURN / 2).all()
@@ -194,8 +195,21 @@ def test_longer_circles_tell_the_turn(doublings):
     centre = np.array([0.4, -3.0, 4e-5, 7.3e7, 30.0])
     rows = centre + 0.05 * TURN * np.random.default_rng(0).standard_normal((4000, D))
     source = CircleSource(ArraySource(rows), TURN, circles=5, doublings=doublings)
-    found = circular_mean(read(source).mean(axis=0), source.turns)
+    found, turn = circular_mean(read(source).mean(axis=0), source.turns, 0.01)
+    assert (turn == source.turns[-1]).all()
     np.testing.assert_allclose((found - centre) / TURN, 0.0, atol=5e-3)
+
+
+def test_a_turn_that_noise_could_change_is_not_told():
+    """Points of rows that hold no values lie in the middle: a longer circle tells less there."""
+    centre = np.array([0.4, -3.0, 4e-5, 7.3e7, 30.0])
+    rows = centre + 0.05 * TURN * np.random.default_rng(0).standard_normal((4000, D))
+    source = CircleSource(ArraySource(rows), TURN, circles=5, doublings=2)
+    mean = read(source).mean(axis=0)
+    mean[: D * 5 * 2 : D] *= 0.3  # of the first column, on all circles
+    _, turn = circular_mean(mean, source.turns, 0.1)
+    assert turn[0] == source.turns[1, 0]
+    assert (turn[1:] == source.turns[-1, 1:]).all()
 
 
 def test_points_keep_owners():

@@ -28,6 +28,8 @@ from eigenveil.data.sources.rowwise import RowwiseSource
 
 __all__ = ["CircleSource", "circular_mean"]
 
+TURN_DEVIATIONS = 3.5  # of the noise of an angle, within which a turn is not known
+
 
 class CircleSource(RowwiseSource):
     """Rows as points on circles: for each circle all cosines, then all sines.
@@ -87,14 +89,24 @@ class CircleSource(RowwiseSource):
             yield self.of_rows(rows) if known is None else rows, owners, known
 
 
-def circular_mean(mean: NDArray[np.float64], turns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the centre from a mean of `CircleSource` rows, up to whole turns of the last circle.
+def circular_mean(
+    mean: NDArray[np.float64], turns: NDArray[np.float64], noise: float = 0.0
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the centre from a mean of `CircleSource` rows, and the turn up to which it is known.
 
-    Of one circle: between minus half a turn and half a turn.
+    ``noise`` is the standard deviation of each coordinate. A column stops before the first circle,
+    from the third on, that noise could put into another turn of the one before: where rows hold no
+    values, or lie apart on the circle, points are near its middle and angles are uncertain.
     """
     points = mean.reshape(len(turns), 2, -1)
     angles = np.arctan2(points[:, 1], points[:, 0]) * (turns / (2 * math.pi))
-    centre = angles[0]
-    for found, shorter in zip(angles[1:], turns[:-1], strict=True):
-        centre = centre + shorter * np.round((found - centre) / shorter)
-    return np.asarray(centre)
+    lengths = np.hypot(points[:, 0], points[:, 1])
+    centre, turn, goes_on = angles[0], turns[0], np.ones(turns.shape[1], dtype=bool)
+    for i in range(1, len(turns)):
+        shorter, longer = turns[i - 1 : i + 1]
+        if i > 1:
+            half_turn = math.pi * shorter / longer  # as an angle on the longer circle
+            goes_on = goes_on & (lengths[i] * half_turn >= TURN_DEVIATIONS * noise)
+        moved = centre + shorter * np.round((angles[i] - centre) / shorter)
+        centre, turn = np.where(goes_on, moved, centre), np.where(goes_on, longer, turn)
+    return np.asarray(centre), np.asarray(turn)

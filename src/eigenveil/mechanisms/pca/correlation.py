@@ -118,7 +118,7 @@ class CorrelationPCA:
         captured = shown = norm = None
         if not found.differences:
             rows, clip = standardised_rows(source, start, found, deviations)
-            captured, shown = self.further.run(rows, clip, gate, released)
+            captured, shown = self.further.run(rows, clip, gate, released, mean_of=found.drawn_rows)
             norm = clip.row_norm
         staged = StagedComponents(
             released,
@@ -197,11 +197,15 @@ def standardised_rows(
     norm = start.row_norm if found.inner.row_norm is None else found.inner.row_norm
     kept = np.isfinite(deviations)
     bound = norm / math.sqrt(float(np.mean(deviations[kept] ** 2)))
+    box = start.box
+    if box is not None:
+        low, high = (np.broadcast_to(edge, kept.shape)[kept] / deviations[kept] for edge in box)
+        box = (low, high)
     clip = replace(
         start,
         row_norm=min(bound, LARGEST_NORM),
         centre=found.centre[kept] / deviations[kept],
-        box=None,
+        box=box,
         present=None,
         pairs_present=None,
     )

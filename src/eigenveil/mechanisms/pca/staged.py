@@ -135,15 +135,24 @@ class Further:
         return compose(*(one.cost() for one in (self.captured, self.scores) if one is not None))
 
     def run(
-        self, source: RowSource, clip: Clip, gate: Gate, released: NoisyComponents
+        self,
+        source: RowSource,
+        clip: Clip,
+        gate: Gate,
+        released: NoisyComponents,
+        mean_of: int | None = None,
     ) -> tuple[Captured | None, ScoreMap | None]:
-        """Return the shares of variance, and the map, of rows bounded by ``clip``."""
+        """Return the shares of variance, and the map, of rows bounded by ``clip``.
+
+        ``mean_of`` is a released number of rows where eigenvalues are means of so many rows while
+        the query is a sum.
+        """
         captured = shown = None
         if self.captured is not None:
             kept = len(released.components)
             if self.holding is not None:
                 kept = released.count_holding(self.holding, self.fewest)
-            along = float(np.maximum(released.eigenvalues[:kept], 0.0).sum())
+            along = float(np.maximum(released.eigenvalues[:kept], 0.0).sum()) * (mean_of or 1)
             captured = self.captured.run(source, clip, gate, released.components[:kept], along)
         if self.scores is not None and len(released.components) > 1:  # columns may be left out
             shown = self.scores.run(source, clip, gate, released)

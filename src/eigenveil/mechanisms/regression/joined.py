@@ -42,7 +42,6 @@ from eigenveil.mechanisms.scalars.column_scale import ColumnScale, scale_share
 from eigenveil.mechanisms.scalars.median_of_means import MedianOfMeans, blocks_of, findable
 from eigenveil.numerics.ridge import RidgeState
 from eigenveil.privacy.accounting import gaussian_epsilon, part
-from eigenveil.privacy.clauses import KNOWN_TURN
 from eigenveil.privacy.cost import Cost, Gaussian
 
 __all__ = ["JoinedRegression"]
@@ -279,7 +278,8 @@ class JoinedRegression:
         if located.concentration[0] < _MIN_CONCENTRATION:
             return self._mean_alone(source, i, scale, start, gate)
         offset, squared_error = self._mean(located, _MEAN_SHARE, gate)
-        error = squared_error * _PRECISION**2 if self._knows_turns else math.inf
+        knows_turns = joint.ready.table.knows_turns.all() and located.knows_turns.all()
+        error = squared_error * _PRECISION**2 if knows_turns else math.inf
         return NoisyModel(
             offset=middle_of_target + offset * _PRECISION,
             offset_error=error,
@@ -296,12 +296,10 @@ class JoinedRegression:
         located = self._located(_target(source, self.features + i), scale, start, gate)
         share = _MEAN_SHARE - self._single.locating_share
         offset, squared_error = self._mean(located, share, gate)
+        if not located.knows_turns.all():
+            squared_error = math.inf
         none, nothing = np.zeros(1), np.zeros((1, 1))
         return NoisyModel(offset, squared_error, none, none, nothing, nothing)
-
-    @property
-    def _knows_turns(self) -> bool:
-        return self._front(np.ones(self.targets)).longest_turn >= KNOWN_TURN
 
     def _stage(
         self,

@@ -39,6 +39,7 @@ from eigenveil.privacy.cost import Allotment, Cost, Pure
 __all__ = [
     "FALSE_ALARM",
     "LONG_TAILS",
+    "SEARCHABLE_STRENGTH",
     "NoisyDistances",
     "PrivateDistances",
     "distance_share",
@@ -56,6 +57,8 @@ LONG_TAILS = 2.2  # deviations of Laplace noise that are exceeded as rarely as o
 _FINE_SHARE = 0.008  # of a search, below which rows fill fine brackets
 _LEAST_SHARE, _PURE_LEAST_SHARE, _MOST_SHARE = 0.005, 0.02, 0.1  # of mu^2, and of epsilon
 _TAIL_DEVIATIONS = 4.0
+# Product of rows and mu from which on a search with its largest share finds rows.
+SEARCHABLE_STRENGTH = _ENOUGH * math.sqrt(2 / _MOST_SHARE) * (1 + 1e-9)
 _UNKNOWN_SHARE, _PURE_UNKNOWN_SHARE = 0.01, 0.05  # where the number of rows is private
 # Where rows are taken to lie in their bracket when a clipping length is chosen, as shares of its
 # width from the upper end.

@@ -40,11 +40,16 @@ def columns_section(document: Mapping[str, Any], arrays: Arrays) -> str:
     size = "standard deviation" if standardised(settings) else "scale"
     titles = [title for title, values in (("mean", mean), (size, scale)) if values is not None]
     told = _told(settings, mean, scale)
-    turns = arrays["turn"] if unknown_turns(arrays) else None
-    if mean is not None and turns is not None:
+    turned = np.zeros(d, dtype=bool) if mean is None else unknown_turns(arrays)
+    if turned.all():
         told += (
             " Rows are few: a mean is known up to multiples of the number after ±, and stated as "
             "near to zero as that allows."
+        )
+    elif turned.any():
+        told += (
+            " Means marked with * are known up to multiples of the number after ±, and stated as "
+            "near to zero as that allows; elsewhere it is the standard deviation of the noise."
         )
     elif mean is not None and noise:
         told += (
@@ -58,8 +63,9 @@ def columns_section(document: Mapping[str, Any], arrays: Arrays) -> str:
     items = [f'<li class="head{" one" * (len(titles) < 2)}"><span>column</span>{head}</li>']
     for j, name in zip(shown.tolist(), feature_names(settings, shown), strict=True):
         unit = 1.0 if scale is None else float(scale[j])
-        error = noise * float(units[j]) if turns is None else float(turns[j])
-        numbers = [] if mean is None else [_number(mean[j], error)]
+        error = float(arrays["turn"][j]) if turned[j] else noise * float(units[j])
+        mark = "*" if turned[j] and not turned.all() else ""
+        numbers = [] if mean is None else [_number(mean[j], error) + mark]
         numbers += [] if scale is None else [_number(unit)]
         if not np.isfinite(unit):
             numbers = [_OUT] * len(numbers)
