@@ -4,7 +4,8 @@ The older tree is taken out of the repository (``git archive``) and imported by 
 own, as is this one. Both stay alive and fit in turns; a fit is timed inside its process. Compared
 are seconds of the processor, which other programs on the machine hardly stretch. Wanted: ratios of
 about 1 where both run the same mechanism: what ``"auto"`` chooses may have become another one,
-which costs what it costs. ``--commit`` names the older tree, ``--repeats`` how often a side fits.
+which costs what it costs. Standardised components may take twice the time of components in private
+scales, which they replaced. ``--commit`` names the older tree, ``--repeats`` how often a side fits.
 """
 
 import argparse
@@ -20,6 +21,14 @@ from side_by_side import median_ratio, report
 
 ROOT = Path(__file__).parents[1]
 BEFORE = "9c1039b"  # the last commit before the ground floor was rebuilt
+BEFORE_STANDARDISED = "bf68ee3"  # the last commit before components were standardised
+SIZES = ((3000, 10), (10_000, 20), (10_000, 50), (10_000, 100), (30_000, 200), (100_000, 50))
+STANDARDISED = {
+    f"standardised components, {n:,} x {d}": (
+        f"PrivatePCA(3, epsilon=1.0, delta=1e-6, scale='private')|{n}|{d}"
+    )
+    for n, d in SIZES
+}
 JOBS = {
     "components, 1,000 x 10": "PrivatePCA(3, epsilon=1.0, delta=1e-6)|1000|10",
     "components, 2,000 x 64": "PrivatePCA(5, epsilon=1.0, delta=1e-6)|2000|64",
@@ -71,20 +80,33 @@ def seconds(process, job):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--commit", default=BEFORE)
+    parser.add_argument("--commit")
     parser.add_argument("--repeats", type=int, default=15)
     chosen = parser.parse_args()
+    rows = []
+    for commit, jobs in ((BEFORE, JOBS), (BEFORE_STANDARDISED, STANDARDISED)):
+        rows += timed(chosen.commit or commit, jobs, chosen.repeats)
+    report("fit_speed", rows)
+
+
+def timed(commit, jobs, repeats):
+    """Rows of the table: fits of this tree beside those of another commit."""
     packed = subprocess.run(
-        ["git", "archive", chosen.commit, "src"], cwd=ROOT, capture_output=True, check=True
+        ["git", "archive", commit, "src"], cwd=ROOT, capture_output=True, check=True
     )
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
             archive.extractall(folder, filter="data")
-        with worker(ROOT / "src") as now, worker(Path(folder) / "src") as before:
-            for name, job in JOBS.items():
+        before_source = Path(folder) / "src"
+        data = before_source / "eigenveil" / "data"
+        if (data / "build_rows.py").exists():
+            build = "import build_rows; build_rows.build()"
+            subprocess.run([sys.executable, "-c", build], cwd=data, check=True)
+        with worker(ROOT / "src") as now, worker(before_source) as before:
+            for name, job in jobs.items():
                 times = {"now": [], "before": []}
-                for turn in range(-1, chosen.repeats):  # the first warms up
+                for turn in range(-1, repeats):  # the first warms up
                     sides = [("now", now), ("before", before)]
                     for side, process in sides if turn % 2 else sides[::-1]:
                         found = seconds(process, job)
@@ -93,17 +115,17 @@ def main():
                 rows.append(
                     {
                         "fit": name,
-                        "commit": chosen.commit,
-                        "before_ms": 1000 * sorted(times["before"])[chosen.repeats // 2],
-                        "now_ms": 1000 * sorted(times["now"])[chosen.repeats // 2],
+                        "commit": commit,
+                        "before_ms": 1000 * sorted(times["before"])[repeats // 2],
+                        "now_ms": 1000 * sorted(times["now"])[repeats // 2],
                         "ratio": median_ratio(times["now"], times["before"]),
                         "ratio_of_least": min(times["now"]) / min(times["before"]),
-                        "repeats": chosen.repeats,
+                        "repeats": repeats,
                     }
                 )
             now.stdin.close()
             before.stdin.close()
-    report("fit_speed", rows)
+    return rows
 
 
 if __name__ == "__main__":

@@ -147,6 +147,28 @@ def test_points_on_circles_and_limits_are_those_of_numpy(both):
             assert np.array_equal(own, numpys, equal_nan=True)
 
 
+def test_sums_of_points_on_circles_are_those_of_numpy(built, monkeypatch):
+    monkeypatch.setattr(compiled, "library_path", lambda: built)
+    compiled.library.cache_clear()
+    for d, number in product((1, 7, 16, 33, 201), (1, 2, 10)):
+        rows = np.random.default_rng(d).standard_normal((50, d)) * 1e4
+        circles = Circles(16 * (0.3 + np.arange(d) % 5), number, 2)
+        points = points_on_circles(rows, circles).reshape(50, -1)
+        clip = Clip(row_norm=1.01 * np.sqrt(number * d))
+        scaling = clip.scaling(points.shape[1])
+        integers = np.empty_like(points)
+        assert clip.to_integers(points, integers) == 50
+        found = compiled.circle_sum(rows, circles, scaling)
+        assert np.array_equal(found, integers.sum(axis=0))
+        rows[20, -1] = np.nan
+        assert compiled.circle_sum(rows, circles, scaling) is None
+        short = Clip(row_norm=0.9 * np.sqrt(number * d)).scaling(points.shape[1])
+        assert compiled.circle_sum(rows[:20], circles, short) is None
+    about = Clip(row_norm=100.0, centre=np.ones(points.shape[1])).scaling(points.shape[1])
+    assert compiled.circle_sum(rows[:20], circles, about) is None
+    compiled.library.cache_clear()
+
+
 def test_rows_outside_the_ball_are_zero(built, monkeypatch):
     """Which clipping does not leave: the last guard, should it fail."""
     monkeypatch.setattr(compiled, "library_path", lambda: built)

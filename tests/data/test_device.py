@@ -7,7 +7,7 @@ from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.data import Clip, device, open_rows
 from eigenveil.data.clip import LARGEST_NORM, squared_norms
 from eigenveil.data.device import DeviceSource, adds_exactly
-from eigenveil.data.gram import MomentSum, SquareSum, UnitCount, VectorSum
+from eigenveil.data.gram import MomentSum, MomentSums, SquareSum, UnitCount, VectorSum
 from eigenveil.data.norms import DistanceCounts, ExponentCounts
 from eigenveil.data.products import moment_products
 from eigenveil.data.sources import ArraySource, ScaledSource, sampled
@@ -119,6 +119,15 @@ def test_sums_beyond_int64_are_exact(moved, monkeypatch):
     assert found[SUMS.index(MomentSum)][0].dtype == object
     for sums, others in zip(found, expected, strict=True):
         assert all(map(np.array_equal, sums, others))
+
+
+def test_several_moments_are_summed_there(moved):
+    rows, clips = odd_rows(), (Clip(row_norm=9.0), Clip(row_norm=1.0, normalise=True))
+    source = DeviceSource(moved(rows))
+    found = source.summed(MomentSums(tuple(map(MomentSum, clips))))
+    alone = [part for clip in clips for part in source.summed(MomentSum(clip))]
+    assert len(found) == 4
+    assert all(map(np.array_equal, found, alone))
 
 
 def test_no_rows_have_sums_too(moved):

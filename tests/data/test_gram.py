@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.data import Clip, count, gram, open_rows, second_moment, total
 from eigenveil.data.clip import FRACTION_BITS
-from eigenveil.data.sources import IterableSource, RowSource
+from eigenveil.data.sources import ArraySource, IterableSource, RowSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.numerics import integers
 from eigenveil.numerics.random import SimulationSource
@@ -122,6 +122,24 @@ class Repeated(RowSource):
     def chunks(self):
         """Yield the chunk."""
         return itertools.repeat(self._chunk, self._times)
+
+
+def test_several_moments_take_one_pass(rows):
+    class Counted(ArraySource):
+        passes = 0
+
+        def chunks(self):
+            self.passes += 1
+            return super().chunks()
+
+    clips = (Clip(row_norm=3.0), Clip(row_norm=1.0, normalise=True), Clip(row_norm=2.0, lift=0.5))
+    source = Counted(rows)
+    together = gram.second_moments(source, clips, Adjacency.REPLACE_ONE)
+    assert source.passes == 1
+    for moment, clip in zip(together, clips, strict=True):
+        alone = second_moment(ArraySource(rows), clip, Adjacency.REPLACE_ONE)
+        assert np.array_equal(moment.value.units, alone.value.units)
+        assert (moment.unit, moment.count) == (alone.unit, alone.count)
 
 
 def test_sums_beyond_int64_are_exact():

@@ -36,9 +36,10 @@ __all__ = [
 
 _TYPES = {np.dtype(np.float64): "f64", np.dtype(np.float32): "f32"}
 _ROWS = [c_void_p, c_ssize_t, c_ssize_t, c_ssize_t, c_void_p]
-_CIRCLES: list[Any] = [*_ROWS, c_void_p]
-_CIRCLE_SUM: list[Any] = [*_ROWS, c_void_p, c_double, c_double, c_void_p, c_void_p]
+_CIRCLES: list[Any] = [*_ROWS, c_void_p, c_void_p]
+_CIRCLE_SUM: list[Any] = [*_ROWS, c_void_p, c_double, c_double, c_void_p]
 _LIMITS: list[Any] = [*_ROWS, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]
+_BLOCK = 16  # as in rows.c
 _INTEGERS = [c_double, c_double, c_int, c_double, c_double, c_void_p, c_ssize_t, c_void_p]
 
 
@@ -95,16 +96,9 @@ def circle_sum(
 ) -> NDArray[np.float64] | None:
     """Return the sum of integers of points on circles, or None where `row_sum` has to take it."""
     known = library()
-    if known is None or scaling.normalise:
+    if known is None or scaling.normalise or scaling.centre is not None:
         return None
-    rows = _as_floats(rows)
-    wide = 2 * circles.number * rows.shape[1]
-    total, row = np.zeros(wide), np.empty(2 * wide)
-    about, centre = _Angles.of(circles), _point(scaling.centre, wide)
-    numbers = centre.ctypes.data, scaling.scale, scaling.well_inside(wide)
-    where = *_where(rows), ctypes.addressof(about)
-    whole = known.circle_sum(*where, *numbers, row.ctypes.data, total.ctypes.data)
-    return total if whole else None
+    return _circle_sum(known, rows, circles, scaling)
 
 
 def limited(
@@ -213,9 +207,27 @@ class _Angles(ctypes.Structure):
 
 def _circled(known: ctypes.CDLL, rows: NDArray[Any], circles: Circles) -> NDArray[np.float64]:
     rows, about = _as_floats(rows), _Angles.of(circles)
-    out = np.empty((len(rows), circles.number, 2, rows.shape[1]))
-    known.row_circles(*_where(rows), ctypes.addressof(about), out.ctypes.data)
+    parts, out = np.zeros(_padded(rows)), np.empty((len(rows), circles.number, 2, rows.shape[1]))
+    where = *_where(rows), ctypes.addressof(about), parts.ctypes.data
+    known.row_circles(*where, out.ctypes.data)
     return out
+
+
+def _circle_sum(
+    known: ctypes.CDLL, rows: NDArray[Any], circles: Circles, scaling: Scaling
+) -> NDArray[np.float64] | None:
+    rows, about = _as_floats(rows), _Angles.of(circles)
+    halves, d = 2 * circles.number, rows.shape[1]
+    parts, total = np.zeros(_padded(rows)), np.zeros((halves, _padded(rows)))
+    where = *_where(rows), ctypes.addressof(about), parts.ctypes.data
+    numbers = scaling.scale, scaling.well_inside(halves * d)
+    whole = known.circle_sum(*where, *numbers, total.ctypes.data)
+    return total[:, :d].ravel() if whole else None
+
+
+def _padded(rows: NDArray[np.float64]) -> int:
+    """Return the number of columns in whole blocks, as passes over circles work on them."""
+    return -(-int(rows.shape[1]) // _BLOCK) * _BLOCK
 
 
 def _limited(
@@ -251,11 +263,17 @@ def _adds_as_numpy(known: ctypes.CDLL) -> bool:
 
 
 def _turns_as_numpy(known: ctypes.CDLL) -> bool:
-    """Return whether points on circles are those of numpy for rows of many lengths."""
-    for d in (*range(1, 10), 97):
+    """Return whether points on circles, and sums of their integers, are those of numpy."""
+    for d in (*range(1, 10), 16, 97):
         rows, circles = _rows_of_all_sizes(d), Circles(1 + np.arange(d) / 7, 3, 2)
-        found = _circled(known, rows, circles)
-        if not np.array_equal(found, points_on_circles(rows, circles), equal_nan=True):
+        points, found = points_on_circles(rows, circles), _circled(known, rows, circles)
+        if not np.array_equal(found, points, equal_nan=True):
+            return False
+        scaling = Scaling(None, ball=9.0 * d, scale=2.0**12, normalise=False, most=math.inf)
+        finite = np.isfinite(rows).all(axis=1)
+        whole = np.rint(points[finite] * scaling.scale).sum(axis=0).ravel()
+        added = _circle_sum(known, rows[finite], circles, scaling)
+        if added is None or not np.array_equal(added, whole):
             return False
     return True
 

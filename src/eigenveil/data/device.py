@@ -33,7 +33,7 @@ from eigenveil.data.clip import (
     ball_radius,
     octave_brackets,
 )
-from eigenveil.data.gram import MomentSum, SquareSum, UnitCount, VectorSum
+from eigenveil.data.gram import MomentSum, MomentSums, SquareSum, UnitCount, VectorSum
 from eigenveil.data.norms import DistanceCounts, ExponentCounts
 from eigenveil.data.products import fingerprint_weights, row_hashes
 from eigenveil.data.sources.base import HeldRows, RowSource, RowSum, chunk_rows
@@ -98,6 +98,8 @@ class DeviceSource(RowSource):
 
     def summed(self, what: RowSum) -> tuple[Integers, ...]:
         """Return a sum over all rows, on the device where it has a form there. Private."""
+        if isinstance(what, MomentSums):
+            return tuple(part for one in what.each for part in self.summed(one))
         form = _FORMS.get(type(what))
         if form is None or not _has_form(what) or not self._exact:
             return what.of(self)

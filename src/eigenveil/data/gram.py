@@ -33,6 +33,7 @@ from eigenveil.privacy.adjacency import Adjacency
 __all__ = [
     "Block",
     "MomentSum",
+    "MomentSums",
     "SquareSum",
     "Tally",
     "UnitCount",
@@ -47,6 +48,7 @@ __all__ = [
     "public_rows",
     "require_rows",
     "second_moment",
+    "second_moments",
     "sums_are_exact",
     "total",
     "trace",
@@ -162,6 +164,34 @@ def moment_sensitivities(d: int, adjacency: Adjacency) -> dict[Norm, float]:
     return {"frobenius": math.sqrt(2), "nuclear": 2.0, "l1": l1}  # the float above sqrt(2)
 
 
+class _GrowingMoment:
+    """Sum of x x' over blocks of integer rows, and how many units there are and are valid."""
+
+    def __init__(self, source: RowSource, clip: Clip) -> None:
+        self._d = d = clip.width(source.n_columns)
+        self._group: NDArray[np.float64] = np.zeros((d, d), order="F")
+        self._total = ExactSum(d, d)
+        self._tally = Tally(source)
+        self._pending = 0
+
+    def add(self, block: Block) -> None:
+        """Add a block."""
+        self._tally.add(block)
+        if self._pending + len(block.integers) > _EXACT_ROWS:
+            _move(self._group, self._pending, self._total)
+            self._pending = 0
+        self._group = _accumulate(block.integers, self._group)
+        self._pending += len(block.integers)
+
+    def sums(self) -> tuple[Integers, ...]:
+        """Return the sum and the counts, at the end. Private."""
+        _move(self._group, self._pending, self._total)
+        sums = self._total.total()
+        for i in range(self._d):  # dsyrk fills one triangle; mirrored in place, to save memory
+            sums[i, i + 1 :] = sums[i + 1 :, i]
+        return sums, self._tally.counts
+
+
 @dataclass(frozen=True, slots=True)
 class MomentSum:
     """Sum of x x' over integer rows, and how many units there are and are valid."""
@@ -170,23 +200,24 @@ class MomentSum:
 
     def of(self, source: RowSource) -> tuple[Integers, ...]:
         """Return both over all rows of ``source``. Private."""
-        d = self.clip.width(source.n_columns)
-        group: NDArray[np.float64] = np.zeros((d, d), order="F")
-        total = ExactSum(d, d)
-        tally = Tally(source)
-        pending = 0
-        for block in integer_blocks(source, self.clip):
-            tally.add(block)
-            if pending + len(block.integers) > _EXACT_ROWS:
-                _move(group, pending, total)
-                pending = 0
-            group = _accumulate(block.integers, group)
-            pending += len(block.integers)
-        _move(group, pending, total)
-        sums = total.total()
-        for i in range(d):  # dsyrk fills one triangle; mirrored in place, for want of memory
-            sums[i, i + 1 :] = sums[i + 1 :, i]
-        return sums, tally.counts
+        return MomentSums((self,)).of(source)
+
+
+@dataclass(frozen=True, slots=True)
+class MomentSums:
+    """Several `MomentSum`, one after the other, in one pass over the rows."""
+
+    each: tuple[MomentSum, ...]
+
+    def of(self, source: RowSource) -> tuple[Integers, ...]:
+        """Return all of them over all rows of ``source``. Private."""
+        clips = [one.clip for one in self.each]
+        growing = [(_prepared(source, clip), _GrowingMoment(source, clip)) for clip in clips]
+        for chunk, owners in source.unit_tables():
+            for prepare, moment in growing:
+                for block in prepare(chunk, owners):
+                    moment.add(block)
+        return tuple(part for _, moment in growing for part in moment.sums())
 
 
 def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
@@ -195,8 +226,23 @@ def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
 
     Sensitivities: `moment_sensitivities`.
     """
+    return _moment(source, clip, adjacency, *source.summed(MomentSum(clip)))
+
+
+def second_moments(
+    source: RowSource, clips: tuple[Clip, ...], adjacency: Adjacency
+) -> tuple[Bounded, ...]:
+    """Return `second_moment` for each way to bound the rows, which are read once."""
+    found = source.summed(MomentSums(tuple(map(MomentSum, clips))))
+    pairs = zip(clips, found[::2], found[1::2], strict=True)
+    return tuple(_moment(source, clip, adjacency, *pair) for clip, *pair in pairs)
+
+
+def _moment(
+    source: RowSource, clip: Clip, adjacency: Adjacency, sums: Integers, counts: Integers
+) -> Bounded:
+    """Return the statistic of rows with these sums."""
     d = clip.width(source.n_columns)
-    sums, counts = source.summed(MomentSum(clip))
     units = limit_rows(int(counts[0]), source.n_columns)
     replace = adjacency is Adjacency.REPLACE_ONE
     statistic = Bounded(

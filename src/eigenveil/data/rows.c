@@ -16,6 +16,7 @@ typedef double pair __attribute__((vector_size(16)));
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__)
 #define FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "default")))
+#define HAS_TARGETS
 #else
 #define FOR_EACH_PROCESSOR
 #endif
@@ -168,15 +169,6 @@ INLINE pair pair_f32(const float *x) { return (pair){x[0], x[1]}; }
 FOR_TYPE(double, f64)
 FOR_TYPE(float, f32)
 
-/* Angles doubled: cosines and sines of d angles, from one array to another or in place. */
-INLINE void doubled(ptrdiff_t d, const double *from, double *to) {
-    for (ptrdiff_t j = 0; j < d; j++) {
-        const double cosine = from[j], sine = from[d + j], product = cosine * sine;
-        to[j] = cosine * cosine - sine * sine;
-        to[d + j] = product + product;
-    }
-}
-
 /* The coefficients and other numbers of circles.py. */
 typedef struct {
     int circles, doublings, terms, first;
@@ -184,60 +176,143 @@ typedef struct {
     const double *longest, *cosine, *sine;
 } angles;
 
-/* Points of one row on all circles; returns whether an entry is not finite. */
-INLINE int points(const double *restrict x, ptrdiff_t d, const angles *about,
-                  double *restrict out) {
-    double *last = out + 2 * d * (about->circles - 1);
-    const double *longest = about->longest;
-    int broken = 0;
+/* Parts of a turn of the longest circle, of one row; returns whether an entry is not finite. */
+INLINE int parts_of_turns(const double *restrict x, ptrdiff_t d, const double *restrict longest,
+                          double *restrict parts) {
+    ptrdiff_t broken = 0;
     for (ptrdiff_t j = 0; j < d; j++) {
         const double turns = x[j] / longest[j];
         const double away = turns - ((turns + ROUND) - ROUND);
-        last[j] = fabs(away) <= 0.5 ? away : 0.0;
+        parts[j] = fabs(away) <= 0.5 ? away : 0.0;
         broken |= !(x[j] - x[j] == 0.0);
     }
-    for (ptrdiff_t j = 0; j < d; j++) {
-        const double turn = last[j], angle = turn * about->eighth, square = angle * angle;
-        double c = about->cosine[about->terms - 1], s = about->sine[about->terms - 1];
-        for (int k = about->terms - 2; k >= 0; k--) {
-            c = c * square + about->cosine[k];
-            s = s * square + about->sine[k];
-        }
-        last[j] = c;
-        last[d + j] = turn * s;
-    }
-    for (int k = 0; k < about->first; k++) doubled(d, last, last);
-    for (double *to = last - 2 * d; to >= out; to -= 2 * d) {
-        doubled(d, to + 2 * d, to);
-        for (int k = 1; k < about->doublings; k++) doubled(d, to, to);
-    }
-    return broken;
+    return broken != 0;
 }
 
-/* `points_on_circles` of circles.py. */
+/* Angles of a block of columns stay in registers while they are doubled, LANES to a vector. */
+enum { BLOCK = 16 };
+
+#define FOR_LANES(LANES, NAME)                                                                     \
+    typedef double NAME __attribute__((vector_size(8 * LANES)));                                   \
+    enum { NAME##_VECTORS = BLOCK / LANES };                                                       \
+                                                                                                   \
+    /* Adds integers of a block of points to sums, and their squares to `squares`. */              \
+    INLINE void add_integers_##NAME(const NAME *point, const NAME *scale, double *sum,             \
+                                    NAME *squares) {                                               \
+        for (int v = 0; v < NAME##_VECTORS; v++) {                                                 \
+            NAME sums;                                                                             \
+            memcpy(&sums, sum + v * LANES, sizeof sums);                                           \
+            const NAME whole = (point[v] * scale[v] + ROUND) - ROUND;                              \
+            *squares += whole * whole;                                                             \
+            sums += whole;                                                                         \
+            memcpy(sum + v * LANES, &sums, sizeof sums);                                           \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    /* Points of a block of columns on all circles, the first `count` of them real: written to     \
+     * `out`, or added up as integers. The sines of a circle are `step` behind its cosines. */     \
+    INLINE void points_##NAME(const double *parts, ptrdiff_t count, ptrdiff_t step,                \
+                              const angles *about, double *out, double factor, double *sum,        \
+                              NAME *squares) {                                                     \
+        const NAME none = {0.0};                                                                   \
+        NAME part[NAME##_VECTORS], square[NAME##_VECTORS], scale[NAME##_VECTORS];                  \
+        NAME cosine[NAME##_VECTORS], sine[NAME##_VECTORS];                                         \
+        memcpy(part, parts, sizeof part);                                                          \
+        for (int v = 0; v < NAME##_VECTORS; v++) {                                                 \
+            const NAME angle = part[v] * about->eighth;                                            \
+            square[v] = angle * angle;                                                             \
+            cosine[v] = none + about->cosine[about->terms - 1];                                    \
+            sine[v] = none + about->sine[about->terms - 1];                                        \
+            NAME scaled = none + factor;                                                           \
+            for (int k = 0; k < LANES; k++)                                                        \
+                if (v * LANES + k >= count) scaled[k] = 0.0;                                       \
+            scale[v] = scaled;                                                                     \
+        }                                                                                          \
+        for (int k = about->terms - 2; k >= 0; k--)                                                \
+            for (int v = 0; v < NAME##_VECTORS; v++) {                                             \
+                cosine[v] = cosine[v] * square[v] + about->cosine[k];                              \
+                sine[v] = sine[v] * square[v] + about->sine[k];                                    \
+            }                                                                                      \
+        for (int v = 0; v < NAME##_VECTORS; v++) sine[v] = part[v] * sine[v];                      \
+        for (int circle = about->circles - 1; circle >= 0; circle--) {                             \
+            int times = circle == about->circles - 1 ? about->first : about->doublings;            \
+            for (; times > 0; times--)                                                             \
+                for (int v = 0; v < NAME##_VECTORS; v++) {                                         \
+                    const NAME product = cosine[v] * sine[v];                                      \
+                    cosine[v] = cosine[v] * cosine[v] - sine[v] * sine[v];                         \
+                    sine[v] = product + product;                                                   \
+                }                                                                                  \
+            const ptrdiff_t at = 2 * circle * step;                                                \
+            if (out) {                                                                             \
+                memcpy(out + at, cosine, count * sizeof(double));                                  \
+                memcpy(out + at + step, sine, count * sizeof(double));                             \
+            } else {                                                                               \
+                add_integers_##NAME(cosine, scale, sum + at, squares);                             \
+                add_integers_##NAME(sine, scale, sum + at + step, squares);                        \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    /* The sum of integers of such points, none of them clipped, each half circle up to a whole    \
+     * block; 0 where one may be clipped, or an entry is not finite. */                            \
+    INLINE int circle_sum_##NAME(const double *x, ptrdiff_t n, ptrdiff_t d, ptrdiff_t step,        \
+                                 const angles *about, double *parts, double scale, double well,    \
+                                 double *sum) {                                                    \
+        const ptrdiff_t wide = (d + BLOCK - 1) / BLOCK * BLOCK;                                    \
+        for (ptrdiff_t i = 0; i < n; i++, x += step) {                                             \
+            if (parts_of_turns(x, d, about->longest, parts)) return 0;                             \
+            NAME lanes = {0.0}; /* squares of integers: exact within 2^53 */                       \
+            double squares = 0.0;                                                                  \
+            ptrdiff_t j = 0;                                                                       \
+            for (; j + BLOCK <= d; j += BLOCK)                                                     \
+                points_##NAME(parts + j, BLOCK, wide, about, 0, scale, sum + j, &lanes);           \
+            if (j < d) points_##NAME(parts + j, d - j, wide, about, 0, scale, sum + j, &lanes);    \
+            for (int k = 0; k < LANES; k++) squares += lanes[k];                                   \
+            if (!(squares <= well)) return 0;                                                      \
+        }                                                                                          \
+        return 1;                                                                                  \
+    }
+
+FOR_LANES(4, four)
+
+/* `points_on_circles` of circles.py. `parts` holds a row, and zeros up to a whole block. */
 FOR_EACH_PROCESSOR void row_circles(const double *x, ptrdiff_t n, ptrdiff_t d, ptrdiff_t step,
-                                    const angles *about, double *out) {
+                                    const angles *about, double *parts, double *out) {
     const ptrdiff_t halves = 2 * about->circles;
     for (ptrdiff_t i = 0; i < n; i++, x += step, out += halves * d) {
-        if (!points(x, d, about, out)) continue;
-        for (ptrdiff_t k = 0; k < halves; k++)
-            for (ptrdiff_t j = 0; j < d; j++)
-                if (!(x[j] - x[j] == 0.0)) out[k * d + j] = x[j];
+        const int broken = parts_of_turns(x, d, about->longest, parts);
+        ptrdiff_t j = 0;
+        for (; j + BLOCK <= d; j += BLOCK)
+            points_four(parts + j, BLOCK, d, about, out + j, 0.0, 0, 0);
+        if (j < d) points_four(parts + j, d - j, d, about, out + j, 0.0, 0, 0);
+        for (j = 0; broken && j < d; j++)
+            for (ptrdiff_t k = 0; x[j] - x[j] != 0.0 && k < halves; k++) out[k * d + j] = x[j];
     }
 }
 
-/* The sum of integers of such points about c, none of them clipped; 0 where one may be, or an entry
- * is not finite. `row` holds two rows of points. */
-FOR_EACH_PROCESSOR int circle_sum(const double *x, ptrdiff_t n, ptrdiff_t d, ptrdiff_t step,
-                                  const angles *about, const double *c, double scale, double well,
-                                  double *row, double *sum) {
-    const ptrdiff_t wide = 2 * about->circles * d;
-    for (ptrdiff_t i = 0; i < n; i++, x += step) {
-        if (points(x, d, about, row)) return 0;
-        if (!(integers_f64(row, wide, c, scale, well, row + wide) <= well)) return 0;
-        for (ptrdiff_t j = 0; j < wide; j++) sum[j] += row[wide + j];
-    }
-    return 1;
+#ifdef HAS_TARGETS
+FOR_LANES(8, eight)
+
+__attribute__((target("avx512f"))) static int circle_sum_wide(
+    const double *x, ptrdiff_t n, ptrdiff_t d, ptrdiff_t step, const angles *about, double *parts,
+    double scale, double well, double *sum) {
+    return circle_sum_eight(x, n, d, step, about, parts, scale, well, sum);
+}
+#endif
+
+FOR_EACH_PROCESSOR static int circle_sum_narrow(
+    const double *x, ptrdiff_t n, ptrdiff_t d, ptrdiff_t step, const angles *about, double *parts,
+    double scale, double well, double *sum) {
+    return circle_sum_four(x, n, d, step, about, parts, scale, well, sum);
+}
+
+int circle_sum(const double *x, ptrdiff_t n, ptrdiff_t d, ptrdiff_t step, const angles *about,
+               double *parts, double scale, double well, double *sum) {
+#ifdef HAS_TARGETS
+    if (__builtin_cpu_supports("avx512f"))
+        return circle_sum_wide(x, n, d, step, about, parts, scale, well, sum);
+#endif
+    return circle_sum_narrow(x, n, d, step, about, parts, scale, well, sum);
 }
 
 /* `limited_rows` of column_limits.py; marks rows that are changed. */
@@ -248,22 +323,24 @@ FOR_EACH_PROCESSOR void row_limits(const double *restrict x, ptrdiff_t n, ptrdif
                                    char *restrict changed) {
     const double *low = ends, *high = ends + d, *least = ends + 2 * d, *most = ends + 3 * d;
     for (ptrdiff_t i = 0; i < n; i++, x += step, out += d) {
-        ptrdiff_t away = 0;
+        ptrdiff_t away = 0, pulled = 0;
         for (ptrdiff_t j = 0; j < d; j++) {
             double y = x[j] / scale[j];
             y = y < -MAX_ENTRY ? -MAX_ENTRY : y;
             y = y > MAX_ENTRY ? MAX_ENTRY : y;
-            out[j] = y;
-            const int inside = (y >= low[j]) & (y <= high[j]) & (y >= least[j]) & (y <= most[j]);
-            away |= !(inside & (x[j] - x[j] == 0.0));
+            away |= !((y >= low[j]) & (y <= high[j]) & (x[j] - x[j] == 0.0));
+            pulled |= !((y >= least[j]) & (y <= most[j]));
+            y = y < least[j] ? least[j] : y;
+            out[j] = y > most[j] ? most[j] : y;
         }
-        changed[i] = 0;
+        changed[i] = !away && pulled;
         for (ptrdiff_t j = 0; away && j < d; j++) {
-            double y = out[j];
             if (x[j] - x[j] != 0.0) {
                 out[j] = fill && x[j] != x[j] ? fill[j] : x[j] / scale[j];
                 continue;
             }
+            double y = x[j] / scale[j];
+            y = y < -MAX_ENTRY ? -MAX_ENTRY : y > MAX_ENTRY ? MAX_ENTRY : y;
             if (!(y >= low[j] && y <= high[j])) {
                 double part = fmod(y - low[j], turn[j]);
                 if (part < 0.0) part += turn[j];

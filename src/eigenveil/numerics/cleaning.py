@@ -42,8 +42,10 @@ def epanechnikov_hilbert(u: NDArray[np.float64]) -> NDArray[np.float64]:
         logarithm = np.log(np.abs((_SQRT5 - u) / (_SQRT5 + u)))
         near = 0.3 * u - _PEAK * (1 - u * u / 5) * logarithm
         # At the ends of the kernel the factor beats the logarithm; far out the terms cancel.
-        near = np.where(np.isfinite(logarithm), near, 0.3 * u)
-        return np.where(np.abs(u) > 100, 1 / u + 1 / u**3, near)
+        found = np.where(np.isfinite(logarithm), near, 0.3 * u)
+        far = np.abs(u) > 100  # few, and powers take long
+        found[far] = 1 / u[far] + 1 / u[far] ** 3
+        return found
 
 
 def clean_eigenvalues(

@@ -12,6 +12,7 @@ one drowns (Baik, Ben Arous, Péché 2005; Benaych-Georges, Nadakuditi 2011).
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ def error_freedom(columns: int, *, laplace: bool) -> float:
     return columns * (_LAPLACE_FREEDOM if laplace else 1.0)
 
 
+@lru_cache(maxsize=256)
 def largest_square(freedom: float) -> float:
     """Return how many times its expectation a squared length exceeds once in a hundred times."""
     return float(chi2.ppf(0.99, freedom)) / freedom

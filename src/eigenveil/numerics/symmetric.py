@@ -8,6 +8,7 @@ s on the diagonal and s/sqrt(2) off it, and is invariant under rotation.
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,12 @@ def add_symmetric(
     return FixedPoint(fitted(out), grid)
 
 
+@lru_cache(maxsize=256)
+def _large_square(freedom: float) -> float:
+    """Return the squared length that noise exceeds once in ten thousand times."""
+    return float(chi2.isf(1e-4, freedom))
+
+
 def _over_sqrt_two(scale: float) -> float:
     """Scale / sqrt(2), rounded up."""
     root = scale * math.sqrt(0.5)
@@ -102,7 +109,7 @@ class GaussianLaw(NoiseLaw):
         freedom = self.d * (self.d + 1) / 2 - 1
         if freedom == 0:
             return 0.0
-        return (float(chi2.isf(1e-4, freedom)) - freedom) * self.scale**2
+        return (_large_square(freedom) - freedom) * self.scale**2
 
     def r_transform(self, g: float) -> tuple[float, float, float]:
         """R, R', R''."""

@@ -38,7 +38,7 @@ __all__ = [
 
 _MAX_SCALED_ENTRY = 1e300
 # Rows that are changed at a time, so that they stay in cache; products want many.
-_BLOCK_BYTES, _LEAST_ROWS = 1 << 20, 256
+_BLOCK_BYTES, _LEAST_ROWS = 1 << 21, 256
 _NO_ROWS = ArraySource(np.empty((0, 1)))
 
 
@@ -214,12 +214,13 @@ class ScaledSource(RowwiseSource):
         """Return rows of ``base``, with the columns that are kept divided by their scales."""
         kept = chunk if self.n_columns == chunk.shape[1] else chunk[:, self._kept]
         with np.errstate(all="ignore"):  # a warning would depend on the records
-            rows = kept.astype(np.float64)
-            scaled = rows / self._scale
-        # Only what was not finite before may be so now: a row of numbers stops no run.
-        limit = _MAX_SCALED_ENTRY
-        np.clip(scaled, -limit, limit, out=scaled, where=np.isfinite(rows))
-        return np.asarray(scaled)
+            rows = kept.astype(np.float64, copy=False)
+            scaled = np.asarray(rows / self._scale)
+            # Only what was not finite before may be so now: a row of numbers stops no run.
+            limit = _MAX_SCALED_ENTRY
+            if not (scaled.min(initial=0.0) >= -limit and scaled.max(initial=0.0) <= limit):
+                np.clip(scaled, -limit, limit, out=scaled, where=np.isfinite(rows))
+        return scaled
 
 
 class ProjectedSource(RowwiseSource):

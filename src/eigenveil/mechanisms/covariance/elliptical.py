@@ -29,7 +29,7 @@ from scipy.linalg import eigh
 from scipy.optimize import nnls
 
 from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.gram import second_moment
+from eigenveil.data.gram import second_moments
 from eigenveil.data.sources import RowSource
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate
@@ -150,7 +150,7 @@ class EllipticalCov:
         return compose(*(step.cost() for step in (*some, *steps) if step is not None))
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
-        """Read the rows about the centre of ``clip`` three times."""
+        """Release the covariance of rows about the centre of ``clip``, at a private radius."""
         assert self.distances is not None  # whoever has a radius calls `within`
         found = self.distances.run(source, clip, gate)
         if not found.found and clip.row_norm == LARGEST_NORM:
@@ -176,20 +176,21 @@ class EllipticalCov:
         ``changed`` marks the rows that a limit changed, where others than those of ``clip`` do.
         """
         adjacency = gate.adjacency
-        unit_rows = second_moment(source, replace(clip, row_norm=1.0, normalise=True), adjacency)
-        clipped_rows = second_moment(source, clip, adjacency)
+        normalised = replace(clip, row_norm=1.0, normalise=True)
+        unit_rows, clipped_rows = second_moments(source, (normalised, clip), adjacency)
         about = _About(clip.centre_error, inverse, clipped_rows.trace_bound, clip.row_norm)
         unit = _Eigen.of(gate.draw(self.first_unit, unit_rows))
         clipped = _Eigen.of(gate.draw(self.first_clipped, clipped_rows))
-        unit_route = _prefers_unit_rows(unit, clipped, about)
+        shapes = about.shapes(unit)
+        unit_route = _prefers_unit_rows(shapes, clipped, about)
         if self.distances is None:  # single variances matter, not the error of the whole alone
             unit_route = unit_route and self._shows(unit, clipped, about)
         if unit_route:
-            unit = unit.pooled(gate.draw(self.second_unit, unit_rows))
+            shapes = about.shapes(unit.pooled(gate.draw(self.second_unit, unit_rows)))
             clipped = clipped.pooled(gate.draw(self.second_clipped, clipped_rows))
         else:
             clipped = clipped.pooled(gate.draw(self.second, clipped_rows))
-        released = _combined(unit, clipped, about, unit_route=unit_route)
+        released = _combined(shapes, clipped, about, unit_route=unit_route)
         spread = None if self.spread is None else self.spread.run(source, clip, gate, changed)
         return replace(released, row_norm=clip.row_norm, spread=spread)
 
@@ -217,7 +218,8 @@ def combined(
 
     """
     about = _About(centre_error, inverse, math.inf, math.inf)
-    return _combined(_Eigen.of(unit), _Eigen.of(clipped), about, unit_route=True)
+    shapes = about.shapes(_Eigen.of(unit))
+    return _combined(shapes, _Eigen.of(clipped), about, unit_route=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +230,10 @@ class _About:
     inverse: float | None
     trace_bound: float
     row_norm: float
+
+    def shapes(self, unit: "_Eigen") -> "_Shapes":
+        """Return the shapes that a release of unit rows implies."""
+        return _Shapes.of(unit, self.unit_error)
 
     @property
     def unit_error(self) -> float:
@@ -300,24 +306,57 @@ class _Eigen:
         return np.asarray((matrix + matrix.T) / 2)
 
 
-def _prefers_unit_rows(unit: _Eigen, clipped: _Eigen, about: _About) -> bool:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shapes:
+    """Shapes of trace 1 with the eigenvectors of unit rows, and what they were made from.
+
+    One is the shape of elliptical rows, the other the plain one, which is right for rows of equal
+    length.
+    """
+
+    unit: _Eigen
+    shares: NDArray[np.float64]  # eigenvalues, a column for each shape
+    whole: float
+    risk: float
+
+    @classmethod
+    def of(cls, unit: _Eigen, error: float) -> Self:
+        # Under add/remove the matrix is a sum, whose trace is about the number of rows.
+        whole = max(float(unit.values.sum()), unit.scale)
+        values, risk = unit.cleaned(whole, error)
+        plain = _filled(values / whole)
+        return cls(unit, np.stack([variance_shares(plain), plain], axis=1), whole, risk)
+
+    def fitted(self, clipped: _Eigen) -> tuple[NDArray[np.float64], float]:
+        """Return the mixture that fits the clipped matrix best, and its estimated risk."""
+        vectors = self.unit.vectors
+        seen = np.einsum("ij,ij->j", vectors, clipped.noisy.matrix @ vectors)
+        # In units of the noise: the solver's tolerance is absolute.
+        weights = clipped.scale * nnls(self.shares, seen / clipped.scale)[0]
+        if not weights.any():  # no variance stands out
+            weights = np.full(2, clipped.scale / 2)
+        risk = self.risk * (float(weights.sum()) / self.whole) ** 2
+        return self.unit.matrix_of(self.shares @ weights), risk
+
+
+def _prefers_unit_rows(shapes: _Shapes, clipped: _Eigen, about: _About) -> bool:
     """Return whether unit rows promise the smaller error."""
-    if unit.values.size <= _FEW_COLUMNS:
+    if clipped.values.size <= _FEW_COLUMNS:
         return False
-    target, risk = _target(unit, clipped, about)
+    target, risk = shapes.fitted(clipped)
     misfit = _square(clipped.noisy.matrix - target) - clipped.law.energy
     _, clipped_risk = clipped.cleaned(math.inf, about.centre_error)
     unit_risk = max(0.0, misfit - risk) + _REMAINING_RISK * risk
     return unit_risk <= _REMAINING_RISK * clipped_risk + clipped.energy_deviation
 
 
-def _combined(unit: _Eigen, clipped: _Eigen, about: _About, *, unit_route: bool) -> NoisyMatrix:
+def _combined(shapes: _Shapes, clipped: _Eigen, about: _About, *, unit_route: bool) -> NoisyMatrix:
     """Return the candidate of smaller estimated risk, near the clipped matrix, made positive."""
-    clearness = about.clearness(unit, clipped)
+    clearness = about.clearness(shapes.unit, clipped)
     values, cleaned_risk = clipped.cleaned(about.trace_bound, about.centre_error)
     if unit_route:
         cleaned_risk += clipped.energy_deviation
-    shrunk, shrunk_risk = _drawn_towards_shape(unit, clipped, about)
+    shrunk, shrunk_risk = _drawn_towards_shape(shapes, clipped)
     if clipped.law.floor() < clipped.values[-1] <= clipped.law.floor(about.centre_error):
         # What stands out from the noise may be the error of the centre.
         released = clipped.matrix_of(values)
@@ -335,34 +374,13 @@ def _combined(unit: _Eigen, clipped: _Eigen, about: _About, *, unit_route: bool)
     )
 
 
-def _drawn_towards_shape(
-    unit: _Eigen, clipped: _Eigen, about: _About
-) -> tuple[NDArray[np.float64], float]:
+def _drawn_towards_shape(shapes: _Shapes, clipped: _Eigen) -> tuple[NDArray[np.float64], float]:
     """Return the target drawn towards the clipped matrix, and its estimated risk."""
-    made, _ = _target(unit, clipped, about)
+    made, _ = shapes.fitted(clipped)
     residual = clipped.noisy.matrix - made
     square, noise = _square(residual), clipped.law.energy
     weight = max(0.0, 1 - noise / square) if square > 0 else 0.0
     return made + weight * residual, weight * noise
-
-
-def _target(unit: _Eigen, clipped: _Eigen, about: _About) -> tuple[NDArray[np.float64], float]:
-    """Return the mixture of shapes that fits the clipped matrix best, and its estimated risk.
-
-    Shapes have trace 1 and the eigenvectors of unit rows: the shape of elliptical rows, and the
-    plain one, which is right for rows of equal length.
-    """
-    # Under add/remove the matrix is a sum, whose trace is about the number of rows.
-    whole = max(float(unit.values.sum()), unit.scale)
-    values, risk = unit.cleaned(whole, about.unit_error)
-    plain = _filled(values / whole)
-    shapes = np.stack([variance_shares(plain), plain], axis=1)
-    seen = np.einsum("ij,ij->j", unit.vectors, clipped.noisy.matrix @ unit.vectors)
-    # In units of the noise: the solver's tolerance is absolute.
-    weights = clipped.scale * nnls(shapes, seen / clipped.scale)[0]
-    if not weights.any():  # no variance stands out
-        weights = np.full(2, clipped.scale / 2)
-    return unit.matrix_of(shapes @ weights), risk * (float(weights.sum()) / whole) ** 2
 
 
 def _filled(shares: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -248,11 +248,11 @@ class _SeenCounts:
         """
         d, width = len(self.counts), _WINDOW_OCTAVES
         together = self.counts.sum(axis=0)
-        sums = _run_sums(together, width)
+        sums = _run_sums(together, (width,))[width]
         at = int(np.argmax(sums))
         if sums[at] < _WINDOW_DEVIATIONS * self.deviation * math.sqrt(d * width):
             return None
-        runs = _run_sums(self.counts, width) / (self.deviation * math.sqrt(width))
+        runs = _run_sums(self.counts, (width,))[width] / (self.deviation * math.sqrt(width))
         inside = runs[:, at]
         limit = self._limit(width, _OUTSIDE_FALSE_ALARM / (d * _OCTAVES)) / self.deviation
         limit /= math.sqrt(width)
@@ -289,16 +289,18 @@ class _SeenCounts:
         Far from the clearest run of a column only sure ones are kept.
         """
         kept, sure = found = np.zeros((2, *self.counts.shape), dtype=bool)
-        clearest = _clearest_run(self.counts)[:, None]
-        for width in _RUN_WIDTHS:
-            sums = _run_sums(self.counts, width)
-            starts = sums.shape[1]
-            certain = sums > self._limit(width, sure_alarm)
-            near = np.abs(np.arange(starts) - clearest) < _NEAR_OCTAVES
-            clear = certain | (near & (sums > self._limit(width, alarm)))
+        runs = _run_sums(self.counts, _RUN_WIDTHS)
+        clearest = _clearest_run(runs)
+        for width, sums in runs.items():
+            least, sure_least = self._limit(width, alarm), self._limit(width, sure_alarm)
+            column, start = np.nonzero(sums > min(least, sure_least))  # few of all
+            run = sums[column, start]
+            certain = run > sure_least
+            near = np.abs(start - clearest[column]) < _NEAR_OCTAVES
+            clear = certain | (near & (run > least))
             for octave in range(width):
-                kept[:, octave : octave + starts] |= clear
-                sure[:, octave : octave + starts] |= certain
+                kept[column[clear], start[clear] + octave] = True
+                sure[column[certain], start[certain] + octave] = True
         return found
 
     def _held(
@@ -312,8 +314,7 @@ class _SeenCounts:
         alarm = alarm / (3 * len(self.counts))
         places = np.flatnonzero(kept)[::-1]
         sums = np.cumsum(counts[places])
-        limits = np.array([self._limit(k, alarm) for k in range(1, sums.size + 1)])
-        clear = np.flatnonzero(sums > limits)
+        clear = np.flatnonzero(sums > self.deviation * _sum_limits(sums.size, alarm, self.heavy))
         top = int(places[clear[0] if clear.size else np.argmax(sums)])
         beyond = counts[top + 1 : top + 1 + _BEYOND_OCTAVES]
         over = np.flatnonzero(beyond > self._limit(1, alarm / 2)) + top + 1
@@ -345,16 +346,25 @@ def _sum_limit(count: int, beta: float, heavy: bool) -> float:
     return math.sqrt(count) * -float(ndtri(beta))
 
 
-def _run_sums(counts: NDArray[np.float64], width: int) -> NDArray[np.float64]:
-    """Return the sums of all runs of a width, along the last axis."""
+@lru_cache(maxsize=1024)
+def _sum_limits(count: int, beta: float, heavy: bool) -> NDArray[np.float64]:
+    """Return the limits of sums of one up to so many numbers."""
+    return np.array([_sum_limit(k, beta, heavy) for k in range(1, count + 1)])
+
+
+def _run_sums(
+    counts: NDArray[np.float64], widths: tuple[int, ...]
+) -> dict[int, NDArray[np.float64]]:
+    """Return the sums of all runs of each width, along the last axis."""
     sums = np.zeros((*counts.shape[:-1], counts.shape[-1] + 1))
     np.cumsum(counts, axis=-1, out=sums[..., 1:])
-    return np.asarray(sums[..., width:] - sums[..., :-width])
+    return {width: sums[..., width:] - sums[..., :-width] for width in widths}
 
 
-def _clearest_run(counts: NDArray[np.float64]) -> NDArray[np.intp]:
+def _clearest_run(runs: dict[int, NDArray[np.float64]]) -> NDArray[np.intp]:
     """Return for each column the start of the run with the largest sum for its noise."""
-    runs = [_run_sums(counts, width) / math.sqrt(width) for width in _RUN_WIDTHS]
-    best = np.argmax([run.max(axis=1) for run in runs], axis=0)
-    starts = np.array([run.argmax(axis=1) for run in runs])
-    return np.asarray(starts[best, np.arange(len(counts))])
+    clear = [sums / math.sqrt(width) for width, sums in runs.items()]
+    starts = np.array([run.argmax(axis=1) for run in clear])
+    columns = np.arange(starts.shape[1])
+    best = np.argmax([run.max(axis=1) for run in clear], axis=0)
+    return np.asarray(starts[best, columns])
