@@ -193,8 +193,10 @@ def warn_of_guessed_deviations(estimator: BaseEstimator) -> None:
 
 def warn_of_turns(estimator: BaseEstimator) -> None:
     """Warn of means that are known up to whole turns only: released facts alone."""
+    if not hasattr(estimator, "turn_"):
+        return
     turned = unknown_turns(estimator.release_.arrays)
-    if hasattr(estimator, "turn_") and turned.any():
+    if turned.any():
         columns = np.flatnonzero(turned).tolist()
         means = "each mean" if turned.all() else f"the mean of {_names(estimator, columns)}"
         warnings.warn(
