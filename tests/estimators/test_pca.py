@@ -613,7 +613,7 @@ def test_searches_that_would_take_the_whole_budget_are_refused(tmp_path):
     ledger = Ledger.create(tmp_path / "l", epsilon=1.0, delta=1e-6)
     everything = {"scale": "private", "on_missing": "centre", "variances": True}
     everything["mechanism"] = "spherical"
-    with pytest.raises(TooFewRowsError, match="too few rows at this budget for all"):
+    with pytest.raises(TooFewRowsError, match="too few rows for all that is searched for"):
         PrivatePCA(
             "private", epsilon=1.0, delta=1e-6, centring="located", ledger=ledger, **everything
         ).fit(spikes(450, 3, 1))

@@ -53,7 +53,7 @@ def test_what_a_fit_refuses_is_not_predicted(n):
 
 
 def test_a_named_mechanism_is_refused_in_its_own_words():
-    refused = "too few rows for private scales of 10 columns at this budget: state scale='same'"
+    refused = "too few rows for private scales of 10 columns at this budget: about 862 rows would"
     named = {"mechanism": "tangent", "scale": "private"}
     with pytest.raises(TooFewRowsError, match=refused):
         PrivatePCA(1, epsilon=1.0, delta=1e-6, **named).fit(mixed(500, 10, 0))

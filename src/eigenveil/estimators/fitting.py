@@ -25,12 +25,11 @@ from eigenveil.exceptions import (
     WholeTurnsWarning,
 )
 from eigenveil.mechanisms.execute import FitResult, execute, foreseen
-from eigenveil.mechanisms.planning import plan
 from eigenveil.mechanisms.registry import Releases, entry
 from eigenveil.mechanisms.request import Request, encoded_scale, public_scale
 from eigenveil.numerics.pair_shares import PairShares
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
-from eigenveil.planner.choice import chosen
+from eigenveil.planner.choice import planned
 from eigenveil.privacy.account import Account
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
@@ -80,7 +79,7 @@ def fit_release(
     source = _of_kinds(estimator, source, kinds, asked)
     request = _request(estimator, source, releases, **asked)
     warn_of_weakness(request.budget, request.n_rows)
-    return execute(plan(chosen(request)), source, ledger=ledger, noise=noise)
+    return execute(planned(request), source, ledger=ledger, noise=noise)
 
 
 def foresee_release(
@@ -102,13 +101,13 @@ def foresee_release(
         name_columns(estimator, source)
     else:
         source = _of_kinds(estimator, source, kinds, asked)
-    planned = plan(chosen(_request(estimator, source, releases, **asked)))
-    cost = planned.cost if search is None else search.whole(planned, ledger)
+    plan = planned(_request(estimator, source, releases, **asked))
+    cost = plan.cost if search is None else search.whole(plan, ledger)
     if ledger is not None and search is None:
-        request = planned.request
+        request = plan.request
         ledger.check(cost, adjacency=request.adjacency, unit=request.unit)
     receipt = None if ledger is None else f"{ledger}, before the release is made"
-    return foreseen(planned, cost, receipt, source.remarks)
+    return foreseen(plan, cost, receipt, source.remarks)
 
 
 def _kinds(show_scores: Any, source: RowSource, asked: dict[str, Any]) -> ScoreKinds | None:
@@ -276,7 +275,7 @@ def _with_levels(
     asked |= {"left": search.left()}
     like = source.with_one_level_each()
     name_columns(estimator, like)
-    first = plan(chosen(_request(estimator, like, releases, **asked)))
+    first = planned(_request(estimator, like, releases, **asked))
     warn_of_weakness(search.budget, first.n_rows)
     found = search.run(source, first, ledger=ledger, noise=noise)
     with found.named_in_errors(ledger):
@@ -286,9 +285,9 @@ def _with_levels(
         if kinds is not None and kinds.levels is None:
             kinds = ScoreKinds(kinds.column, found.levels[kinds.column], found=True)
         source = _of_kinds(estimator, source, kinds, asked)
-        planned = plan(chosen(_request(estimator, source, releases, **asked)))
-        search.check(planned)
-        return found.before(execute(planned, source, ledger=ledger, noise=noise))
+        plan = planned(_request(estimator, source, releases, **asked))
+        search.check(plan)
+        return found.before(execute(plan, source, ledger=ledger, noise=noise))
 
 
 def _of_kinds(

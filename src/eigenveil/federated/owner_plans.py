@@ -18,7 +18,7 @@ from eigenveil.mechanisms.registry import entry
 from eigenveil.mechanisms.request import Centring, Request
 from eigenveil.mechanisms.scalars.distances import searchable
 from eigenveil.mechanisms.stages import Plan
-from eigenveil.planner.choice import chosen
+from eigenveil.planner.choice import planned
 from eigenveil.privacy.accounting import part
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.budget import Budget
@@ -82,7 +82,7 @@ class OwnerPlans:
             # With noise there are as many directions as columns, however few rows an owner has.
             every_direction=True,
         )
-        return plan(chosen(request))
+        return planned(request)
 
     @property
     def _entry(self) -> Any:

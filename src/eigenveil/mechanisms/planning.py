@@ -1,6 +1,6 @@
 """From a request to its plan; what public numbers rule out is refused before anything is read."""
 
-import math
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Real
 from typing import Any
@@ -9,6 +9,7 @@ from eigenveil.data.batches import check_batches
 from eigenveil.data.sources.pairs import check_pairs, require_public_count
 from eigenveil.exceptions import (
     BoundsRequiredError,
+    EigenveilError,
     InvalidParameterError,
     TooFewRowsError,
     UnsupportedNotionError,
@@ -20,11 +21,11 @@ from eigenveil.mechanisms.request import Centring, Request
 from eigenveil.mechanisms.scalars.column_scale import enough_for_scales
 from eigenveil.mechanisms.scalars.distances import SEARCHABLE_STRENGTH
 from eigenveil.mechanisms.stages import Plan, free_centring
-from eigenveil.privacy.accounting import epsilon_of
+from eigenveil.mechanisms.sufficient import what_would_do
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import whole_strength
 from eigenveil.privacy.cost import Gaussian
-from eigenveil.text import plural, rounded_up
+from eigenveil.text import plural
 from eigenveil.wording import (
     BOUNDS,
     REPLACE_ONE,
@@ -42,8 +43,56 @@ _ONE_PASS = {"components": "spherical", "covariance": "cleaned"}
 _LEAST_LEFT = 0.05  # of the budget, for what is released in the end
 
 
-def plan(request: Request) -> Plan:
-    """Return the stages of a release, calibrated; refuse what public numbers rule out."""
+Other = Callable[[int, Budget], Request]
+
+
+class _TooFewError(Exception):
+    """Public numbers rule a plan out: too few rows for something.
+
+    ``instead`` is what else would help.
+    """
+
+    def __init__(self, what: str, *instead: Part) -> None:
+        super().__init__(what)
+        self.what, self.instead = what, instead
+
+
+def plan(request: Request, other: Other | None = None) -> Plan:
+    """Return the stages of a release, calibrated; refuse what public numbers rule out.
+
+    A refusal names a number of rows and a budget that would do. ``other`` returns the request for
+    other ones, where the mechanism would be chosen anew; by default it stays.
+    """
+    try:
+        return _plan(request)
+    except _TooFewError as refused:
+        raise _too_few(refused, request, other or _same_mechanism(request)) from None
+
+
+def _same_mechanism(request: Request) -> Other:
+    return lambda rows, budget: replace(request, n_rows=rows, budget=budget)
+
+
+def _too_few(refused: _TooFewError, request: Request, other: Other) -> TooFewRowsError:
+    """Return the error about a plan, with what would do."""
+
+    def accepts(rows: int, budget: Budget) -> bool:
+        try:
+            _plan(other(rows, budget))
+        except (_TooFewError, EigenveilError):
+            return False
+        return True
+
+    assert request.n_rows is not None  # nothing is ruled out by a private number
+    enough = what_would_do(accepts, request.n_rows, request.budget, request.unit.name)
+    return TooFewRowsError(
+        f"too few rows for {refused.what} at this budget: ",
+        enough or "give more rows or a larger budget",
+        *(("; or ", *refused.instead) if refused.instead else ()),
+    )
+
+
+def _plan(request: Request) -> Plan:
     entry = request.mechanism
     if entry.standardises:
         request = _with_radius(request)
@@ -103,15 +152,17 @@ def _check_scores(found: Plan) -> None:
             SHOW_SCORES,
             " out",
         )
-    if found.centring == "paired":
-        raise TooFewRowsError(
-            "scores lie about a centre, and differences of pairs of rows have none: give more "
-            "rows, a larger budget or another ",
+    if request.centring == "paired":
+        raise InvalidParameterError(
+            "scores lie about a centre, and differences of pairs of rows have none: choose "
+            "another ",
             option("centring"),
             ", or leave ",
             SHOW_SCORES,
             " out",
         )
+    if found.centring == "paired":
+        raise _TooFewError("the centre that a map of scores needs", "leave ", SHOW_SCORES, " out")
 
 
 def _not_pure(entry: Entry) -> UnsupportedNotionError:
@@ -228,49 +279,43 @@ def _check_searches(found: Plan) -> None:
         if found.entry.standardises:
             _check_standardised(found)
         elif not found.searchable():
-            raise _too_few_rows(found)
+            raise _no_radius()
         return
     mixed = request.private_scale or (request.unstated and request.n_columns > 1)
     if mixed and not request.adjacency.count_is_public:
         raise request.private_count()
     if request.private_scale and not enough_for_scales(found.whole, found.n_rows, request.n_sought):
-        raise TooFewRowsError(
-            f"too few rows for private scales of {request.n_sought} columns at this budget: state ",
+        raise _TooFewError(
+            f"private scales of {request.n_sought} {plural('column', request.n_sought)}",
+            "state ",
             SAME_UNIT,
             ", or state ",
             option("scale"),
             " or ",
             option("bounds"),
-            ", or give more rows, a larger budget or fewer columns",
+            *((", or analyse fewer columns",) if request.n_sought > 1 else ()),
         )
     if list(found.shares.values())[-1] < _LEAST_LEFT:
-        raise TooFewRowsError(
-            "too few rows at this budget for all that is searched for: state scales or the number "
-            "of components, leave variances out, or give more rows"
+        raise _TooFewError(
+            "all that is searched for",
+            "state scales or the number of components, or leave variances out",
         )
     free = request.box is None and not isinstance(request.row_norm, Real)
     matrix = free and not found.components and found.entry.unit_rows and not found.pure
     if matrix and not found.searchable(found.shares["matrix"]):
-        raise _too_few_rows(found)
+        raise _no_radius()
     if found.searchable():
         return
     if found.variances:
-        raise TooFewRowsError(
-            "too few rows for variances at this budget: leave variances out, or state ",
-            option("row_norm"),
-        )
+        raise _TooFewError("variances", "leave variances out, or state ", option("row_norm"))
     if found.stated.private and request.box is None:
-        raise TooFewRowsError(
-            "too few rows for a private radius at this budget: state ",
-            option("row_norm"),
-            " or ",
-            option("bounds"),
-            ", or give a larger budget",
+        raise _TooFewError(
+            "a private radius", "state ", option("row_norm"), " or ", option("bounds")
         )
 
 
 def _check_standardised(found: Plan) -> None:
-    """Refuse components that noise would drown or no search would find; name what would do."""
+    """Refuse components that noise would drown or no search would find."""
     request, d = found.request, found.request.n_columns
     assert request.n_rows is not None  # the front is for a public number
     mu = whole_strength(request.budget, pure=False)
@@ -278,28 +323,15 @@ def _check_standardised(found: Plan) -> None:
     needed = max(needed_strength(d), SEARCHABLE_STRENGTH * mu / found.whole.mu)
     if request.n_rows * mu >= needed:
         return
-    columns = f"{d} standardised {plural('column', d)}"
-    raise TooFewRowsError(
-        f"too few rows for components of {columns} at this budget: about "
-        f"{math.ceil(needed / mu):,} {request.unit.name}s would do, or "
-        f"{_budget_of(needed / request.n_rows, request.budget)} for these; or state ",
+    raise _TooFewError(
+        f"components of {d} standardised {plural('column', d)}",
+        "state ",
         SAME_UNIT,
         *((", or analyse fewer columns",) if d > 1 else ()),
     )
 
 
-def _budget_of(mu: float, budget: Budget) -> str:
-    """Return in words the smallest budget of a kind that buys a mu."""
-    if budget.delta is None:
-        return f"rho = {rounded_up(mu**2 / 2)}"
-    return f"epsilon = {rounded_up(epsilon_of(Gaussian(mu), budget.delta))}"
-
-
-def _too_few_rows(found: Plan) -> TooFewRowsError:
-    return TooFewRowsError(
-        "too few rows for a covariance without bounds at this budget: give more rows or a larger "
-        "budget, or state ",
-        option("row_norm"),
-        " or ",
-        option("bounds"),
+def _no_radius() -> _TooFewError:
+    return _TooFewError(
+        "a covariance without bounds", "state ", option("row_norm"), " or ", option("bounds")
     )

@@ -19,17 +19,19 @@ import numpy as np
 
 from eigenveil.data.gram import moment_sensitivities
 from eigenveil.data.products import can_keep
-from eigenveil.mechanisms.registry import entry, wide
+from eigenveil.mechanisms.planning import plan
+from eigenveil.mechanisms.registry import Entry, entry, wide
 from eigenveil.mechanisms.request import Request
 from eigenveil.mechanisms.scalars.distances import searchable
-from eigenveil.mechanisms.stages import free_centring
+from eigenveil.mechanisms.stages import Plan, free_centring
 from eigenveil.planner.assumed import AssumedTable
 from eigenveil.planner.situation import Situation
+from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import whole_strength
 from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.text import plural
 
-__all__ = ["Choice", "as_chosen", "choose", "chosen"]
+__all__ = ["Choice", "as_chosen", "choose", "chosen", "plan_of", "planned"]
 
 _CAP = 256  # directions that a loss is summed over
 _TARGET = 0.005  # of the variance that unit rows miss even without noise, as real tables go
@@ -68,6 +70,32 @@ def chosen(request: Request) -> Request:
         return found
     # Clipped rows have variances in the units of the data by themselves.
     return replace(found, row_norm="private", variances=False)
+
+
+def planned(request: Request) -> Plan:
+    """Choose a mechanism where none is named, and plan with it."""
+
+    def other(rows: int, budget: Budget) -> Request:
+        return chosen(replace(request, n_rows=rows, budget=budget))
+
+    return plan(chosen(request), other)
+
+
+def plan_of(situation: Situation, mechanism: Entry, asked: Situation | None = None) -> Plan:
+    """Plan what a fit of a mechanism would do.
+
+    ``asked`` is the situation that the mechanism was chosen for, if it was: for the numbers that a
+    refusal names it is chosen anew.
+    """
+
+    def other(rows: int, budget: Budget) -> Request:
+        changed = replace(asked or situation, n=rows, budget=budget)
+        if asked is None:
+            return changed.request(mechanism)
+        choice = choose(changed)
+        return as_chosen(changed, choice).request(entry(changed.releases, choice.mechanism))
+
+    return plan(situation.request(mechanism), other)
 
 
 def as_chosen(situation: Situation, choice: Choice) -> Situation:

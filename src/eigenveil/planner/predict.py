@@ -203,7 +203,7 @@ def foresee(situation: Situation) -> tuple[Choice, Prediction]:
     It is a part of what `recommend` returns, and takes a part of the time.
     """
     choice = choose(situation)
-    wanted = _predict(as_chosen(situation, choice), choice.mechanism)
+    wanted = _predict(as_chosen(situation, choice), choice.mechanism, situation)
     if wanted.refusal is None:
         return choice, wanted
     for one in predictions(situation):
@@ -321,11 +321,11 @@ def _worst_case(situation: Situation) -> tuple[Entry, ...]:
 
 
 @lru_cache(maxsize=512)
-def _predict(situation: Situation, mechanism: str) -> Prediction:
+def _predict(situation: Situation, mechanism: str, asked: Situation | None = None) -> Prediction:
     none = Prediction(mechanism=mechanism, measure=situation.measure)
     with threadpool_limits(1):  # matrices are small, and threads that wait are slow
         try:
-            simulator = Simulator.of(situation, entry(situation.releases, mechanism))
+            simulator = Simulator.of(situation, entry(situation.releases, mechanism), asked)
             shares = {stage: round(share, 12) for stage, share in simulator.plan.shares.items()}
             return replace(_simulated(simulator, none), shares=tuple(shares.items()))
         except Refused as refusal:

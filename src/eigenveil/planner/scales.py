@@ -5,7 +5,7 @@ from dataclasses import replace
 from eigenveil.exceptions import EigenveilError
 from eigenveil.mechanisms.planning import plan
 from eigenveil.mechanisms.registry import entry
-from eigenveil.planner.choice import as_chosen, choose
+from eigenveil.planner.choice import as_chosen, choose, plan_of
 from eigenveil.planner.rehearsal import with_drawn_rows
 from eigenveil.planner.situation import Situation
 
@@ -24,10 +24,11 @@ def private_scale_share(situation: Situation, mechanism: str) -> float:
 
     """
     found = replace(situation, private_scale=True, same_units=False)
+    asked = None
     if mechanism == "auto":
-        choice = choose(found)
+        asked, choice = found, choose(found)
         mechanism, found = choice.mechanism, as_chosen(found, choice)
-    planned = plan(found.request(entry(found.releases, mechanism)))
+    planned = plan_of(found, entry(found.releases, mechanism), asked)
     if situation.n is not None:
         planned = with_drawn_rows(planned, situation.n)
     return planned.shares.get("scale", 0.0)

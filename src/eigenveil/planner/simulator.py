@@ -17,7 +17,6 @@ from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassEntry
 from eigenveil.mechanisms.pca.power import PowerPCA
-from eigenveil.mechanisms.planning import plan
 from eigenveil.mechanisms.registry import Entry, LazyEntry
 from eigenveil.mechanisms.stages import Plan
 from eigenveil.numerics.metrics import subspace_distance
@@ -25,6 +24,7 @@ from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import top_eigenpairs
 from eigenveil.numerics.variates import normals
 from eigenveil.planner.assumed import AssumedTable
+from eigenveil.planner.choice import plan_of
 from eigenveil.planner.rehearsal import BatchRehearsal, rehearse, with_drawn_rows
 from eigenveil.planner.situation import Situation
 from eigenveil.privacy.accounting import part
@@ -98,10 +98,10 @@ class Simulator:
     table: AssumedTable
 
     @classmethod
-    def of(cls, situation: Situation, entry: Entry) -> "Simulator":
-        """Calibrate as a fit does."""
+    def of(cls, situation: Situation, entry: Entry, asked: Situation | None = None) -> "Simulator":
+        """Calibrate as a fit does; ``asked`` as in `plan_of`."""
         try:
-            planned = plan(situation.request(entry))
+            planned = plan_of(situation, entry, asked)
             _check_size(planned)
         except EigenveilError as error:
             raise Refused(error) from None

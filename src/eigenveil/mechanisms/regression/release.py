@@ -1,6 +1,6 @@
 """The one charged release of a regression, and descriptions of its bounds."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,8 +14,10 @@ from eigenveil.mechanisms.regression.joined import JoinedRegression
 from eigenveil.mechanisms.regression.linear import LinearModel, LinearStages
 from eigenveil.mechanisms.regression.request import RegressionPlan, RegressionRequest
 from eigenveil.mechanisms.scalars.median_of_means import MedianOfMeans
+from eigenveil.mechanisms.sufficient import what_would_do
 from eigenveil.numerics.memory import require_memory
 from eigenveil.numerics.random import NoiseSource
+from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.clauses import ZEROED_CLAUSE
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Balance, Ledger
@@ -60,9 +62,10 @@ def release_regression(
     plan = RegressionPlan(request=request)
     if not plan.findable:
         raise TooFewRowsError(
-            "too few rows to find the range of the target at this budget: state ",
+            "too few rows for the range of the target at this budget: ",
+            _enough(request, lambda other: other.findable) or "give a larger budget",
+            "; or state ",
             option("target_bounds"),
-            ", or give a larger budget",
         )
     if plan.means_alone and not request.accepts_means:
         raise _no_coefficients(request)
@@ -115,15 +118,26 @@ def _no_coefficients(request: RegressionRequest) -> TooFewRowsError:
         if RegressionPlan(request=asked).means_alone or (told and asked is both):
             continue
         told += [" or " if told else "state ", *words]
-    if told:
-        told += [", or give "]
+    enough = _enough(request, lambda other: other.findable and not other.means_alone)
     return TooFewRowsError(
         "at this budget public numbers allow no coefficients, only the mean of the target: ",
-        *(told or ["give fewer columns or "]),
-        "a larger budget; ",
+        enough or "give fewer columns or a larger budget",
+        *(["; or ", *told] if told else []),
+        "; ",
         _MEANS_ALONE,
         " releases the mean alone",
     )
+
+
+def _enough(request: RegressionRequest, accepts: Callable[[RegressionPlan], bool]) -> str:
+    """Return the number of rows and the budget that would do, in words."""
+    if request.n_rows is None:
+        return ""
+
+    def would_do(rows: int, budget: Budget) -> bool:
+        return accepts(RegressionPlan(request=replace(request, n_rows=rows, budget=budget)))
+
+    return what_would_do(would_do, request.n_rows, request.budget, request.unit.name)
 
 
 def _bounds(
