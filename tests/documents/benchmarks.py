@@ -282,7 +282,6 @@ def planner() -> str:
     for name, called in (
         ("planner", "`bench_planner.py`, without the zero matrix"),
         ("planner_one_pass", "`bench_planner.py --one-pass`"),
-        ("planner_standardised", "`bench_planner.py --standardised`"),
     ):
         cells = [row for row in kept(name) if row["mechanism"] != "zero"]
         off = [max(float(row["ratio"]), 1 / float(row["ratio"])) for row in cells]
@@ -293,6 +292,24 @@ def planner() -> str:
         farthest = f"{max(off):.1f} times: {where}"
         rows.append((called, f"{len(cells):,}", near, farthest, percent(float(inside))))
     return lines(("benchmark", "cells", "within 1.5 times", "farthest", "releases in band"), rows)
+
+
+def planner_real() -> str:
+    """Return how near predictions of standardised components are to fits of real tables."""
+    every = kept("planner_real")
+    rows = []
+    for epsilon, delta in dict.fromkeys((row["epsilon"], row["delta"]) for row in every):
+        cells = [row for row in every if (row["epsilon"], row["delta"]) == (epsilon, delta)]
+        inside = np.mean([row["mean inside the band"] == "True" for row in cells])
+        releases = np.mean([float(row["inside the band"]) for row in cells])
+        over = [float(row["measured"]) - float(row["predicted"]) for row in cells]
+        budget = f"ε = {float(epsilon):g}" + (
+            f", δ = {delta.replace('e-0', 'e-')}" if delta else ", pure"
+        )
+        shares = (inside, releases, np.mean([lost > 0.02 for lost in over]))
+        rows.append((budget, str(len(cells)), *(percent(float(share)) for share in shares)))
+    names = ("mean of ten fits in band", "releases in band", "more than .02 below the prediction")
+    return lines(("budget", "cells", *names), rows)
 
 
 def plan_regression() -> str:

@@ -123,6 +123,7 @@ TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (INTERVALS, "coverage_regression"): benchmarks.coverage_regression,
     (ROOT / "docs" / "regression.md", "coverage_told"): benchmarks.coverage_told,
     (ROOT / "docs" / "planner.md", "planner"): benchmarks.planner,
+    (ROOT / "docs" / "planner.md", "planner_real"): benchmarks.planner_real,
     (ROOT / "docs" / "planner.md", "plan_regression"): benchmarks.plan_regression,
     (ROOT / "docs" / "mechanisms.md", "covariance_ratios"): benchmarks.covariance_ratios,
     (ROOT / "docs" / "proofs" / "federated.md", "federated"): benchmarks.federated_printed,

@@ -261,7 +261,10 @@ def _tell(
     if _exact(situation):
         say("", "error        none: all components keep all variance; give --k for fewer")
     else:
-        say("", f"error        {advice.prediction.measure}, if the table is as assumed")
+        if_so = (
+            "as measured on real tables" if advice.standardised else "if the table is as assumed"
+        )
+        say("", f"error        {advice.prediction.measure}, {if_so}")
         if advice.standardised:
             say(f"captured     {_captured(situation, advice.prediction)}")
     for answer in answers:
@@ -297,8 +300,7 @@ def _captured(situation: "Situation", found: "Prediction") -> str:
     share, low, high = (percent(1 - error, 1) for error in (found.error, found.high, found.low))
     return (
         f"{count} should hold {share} of the variance of standardised columns that any {any_other} "
-        f"could ({low} to {high} in 8 of 10 releases); long tails, which are pulled in, may cost a "
-        "percent or two more"
+        f"could ({low} to {high} in 8 of 10 releases of real tables)"
     )
 
 

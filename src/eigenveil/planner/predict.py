@@ -17,6 +17,7 @@ from eigenveil.exceptions import EigenveilError, InvalidParameterError
 from eigenveil.mechanisms.registry import Entry, entries, entry, unknown_mechanism
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.planner.choice import Choice, as_chosen, choose
+from eigenveil.planner.real_tables import added_loss
 from eigenveil.planner.simulator import Refused, Simulator, Unpredicted
 from eigenveil.planner.situation import Situation
 from eigenveil.privacy.budget import Budget
@@ -62,7 +63,8 @@ class Prediction:
     error : float, optional
         Mean error of a release; None where there is no prediction.
     low, high : float, optional
-        Eight of ten releases from tables as assumed lie between; 15 % are added on either side.
+        Eight of ten releases from tables as assumed lie between; 15 % are added on either side. Of
+        standardised components: eight of ten releases of real tables.
     how : str
         ``"closed form"`` or ``"simulation"``; empty where there is no error.
     why : str
@@ -346,11 +348,25 @@ def _simulated(simulator: Simulator, empty: Prediction) -> Prediction:
     mean = banded(empty, [one.error for one in found])
     if situation.task == "covariance":
         return mean
+    if simulator.plan.entry.standardises:
+        mean = _of_real_tables(mean, situation)
     assert mean.high is not None  # simulated
     distance = float(np.mean([one.distance for one in found]))
     # All is the most to lose.
     mean = replace(mean, high=min(1.0, mean.high), distance=distance)
     return replace(mean, reliability=_reliability([one.reliability for one in found]))
+
+
+def _of_real_tables(found: Prediction, situation: Situation) -> Prediction:
+    """Return the prediction with what real tables add to the loss."""
+    assert found.error is not None  # simulated
+    assert found.low is not None
+    assert found.high is not None
+    added = added_loss(situation)
+    error = min(1.0, found.error + added.mean)
+    return replace(
+        found, error=error, low=found.low * added.easier, high=max(error, found.high + added.most)
+    )
 
 
 def _reliability(found: list[tuple[float, ...]]) -> tuple[tuple[float, float, float], ...]:
