@@ -157,7 +157,7 @@ def test_what_standardised_components_hold_is_told(files):
     said = invoke(*words).stdout
     assert "captured     2 components should hold " in said
     assert "of the variance of standardised columns that any 2 could (" in said
-    assert "target       components of standardised columns (correlations); --scale same" in said
+    assert "target       components of standardised columns (correlations), of rows" in said
     assert "\ncaptured " not in invoke(*words, "--scale", "same").stdout
     refused = fails(2, *words, "--rows", 200)
     assert "about 303 rows would do, or epsilon = " in refused
