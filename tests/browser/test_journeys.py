@@ -81,7 +81,7 @@ def test_columns_with_names_are_standardised_unless_they_share_a_unit(page, fold
     page.until("is released")
     assert Release.load(folder / "sample-release").mechanism == "correlation"
     page.press("Read the release")
-    page.until("Components of standardised columns (correlations)")
+    page.until("Components of standardised columns (correlations), of rows")
     assert page.complaints() == []
 
 

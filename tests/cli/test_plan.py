@@ -159,7 +159,7 @@ def test_what_standardised_components_hold_is_told(files):
     assert "of the variance of standardised columns that any 2 could (" in said
     assert " in 8 of 10 releases of real tables)" in said
     assert ", as measured on real tables\n" in said
-    assert "target       components of standardised columns (correlations); --scale same" in said
+    assert "target       components of standardised columns (correlations), of rows" in said
     assert "\ncaptured " not in invoke(*words, "--scale", "same").stdout
     refused = fails(2, *words, "--rows", 200)
     assert "about 303 rows would do, or epsilon = " in refused

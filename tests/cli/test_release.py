@@ -61,12 +61,12 @@ def test_columns_with_names_are_standardised(mixed, tmp_path):
     assert result.exit_code == 0, result.output
     assert "columns, by correlation" in result.stdout
     assert (
-        "target       components of standardised columns (correlations); --scale" in result.stdout
+        "target       components of standardised columns (correlations), of rows" in result.stdout
     )
     hidden = "noise hides the variance of flag: its loadings are rough"
     assert f"hidden       {hidden}\n" in result.stdout
     page = (tmp_path / "r" / "report.html").read_text()
-    assert "They are components of standardised columns (correlations)." in page
+    assert "They are components of standardised columns (correlations), of rows pulled" in page
     assert f"N{hidden[1:]}." in page
     assert "standard deviation</span>" in page
     assert "variance of standardised columns" in page

@@ -180,3 +180,17 @@ def test_shares_that_were_not_paid_for_are_refused(tmp_path):
     left["components"] += left.pop("captured")
     with pytest.raises(AlteredReleaseError, match="stages of the budget"):
         replace(release, settings={**release.settings, "shares": left}).save(tmp_path / "x")
+
+
+def test_the_error_of_the_centre_is_not_stated_as_variance():
+    """Where no component is clear, shares of variance say nothing about the rows."""
+    rows = np.random.default_rng(0).standard_normal((1500, 6))
+    rows[:, 0] += 1e4 * (np.random.default_rng(1).random(1500) < 0.02)
+    seen = 0
+    for seed in range(10):
+        pca = fit(rows, seed, n_components=1, epsilon=0.5)
+        if not pca.distinguishable_.any():
+            seen += 1
+            assert pca.captured_ is None
+            assert "captured" not in pca.release_.settings
+    assert seen

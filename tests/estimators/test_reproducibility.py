@@ -1,5 +1,7 @@
 """What a fit states of single components: true, complete, and the same from its release alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -238,3 +240,28 @@ def test_a_dominant_component_is_not_taken_for_the_error_of_the_centre(scale):
         found = PrivatePCA(2, **asked).fit(rows)
         assert found.reproducibility_[0] > 0.95
         assert found.distinguishable_[0]
+
+
+def test_errors_of_an_unstated_component_beside_a_column_left_out_are_unknown_throughout():
+    """Errors of loadings are finite in a whole row or in none of it: others cannot be saved."""
+    law = GaussianLaw(5, 1e-4)
+    noisy = leading(NoisyMatrix(np.diag([0.5, 0.3, 0.1, 0.01, 0.0]), 1e-4, law), 3)
+    unstated = replace(noisy, single=noisy.single.reduced(np.array([1.0, np.nan, 1.0])))
+    scale = np.array([1.0, np.inf, 1.0, 1.0, 1.0, 1.0])
+    found = component_result(
+        unstated, centre=np.zeros(5), centre_error=0.0, scale=scale, shares=True
+    )
+    assert np.isnan(found.single.loading_errors[1]).all()
+    assert np.isfinite(found.single.loading_errors[[0, 2]]).all()
+
+
+def test_clear_components_are_those_in_the_span_without_noise():
+    """A component near the next one in size is clear where it is expected to be inside."""
+    rows = table(20_000)
+    for k in (2, 3, 4):
+        asked = {"epsilon": 4.0, "delta": 1e-6, "random_state": 3, "row_norm": "private"}
+        found = PrivatePCA(k, **asked).fit(rows)
+        inside = np.array(
+            [g.share for g in found.component_groups_ for _ in range(g.first, g.last + 1)]
+        )
+        assert found.distinguishable_.tolist() == (inside > 0.7).tolist()

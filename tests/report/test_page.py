@@ -212,6 +212,7 @@ def test_single_components_replace_the_span():
         "together",
         "reproducibility",
         "largest",
+        "certain",
         "loadings",
     ]
     assert components_table(release)[-1] == f"c{told}"

@@ -46,8 +46,8 @@ _UNIT_ROWS = (
     "directions of rows scaled to unit length; --row-norm private asks for those of the covariance"
 )
 _STANDARDISED = (
-    "components of standardised columns (correlations); --scale same asks for those of columns as "
-    "they are"
+    "components of standardised columns (correlations), of rows pulled in to the released limits; "
+    "--scale same asks for those of columns as they are"
 )
 _OWN = (
     "directions of the covariance, of clipped rows; --mechanism spherical asks for those of unit "

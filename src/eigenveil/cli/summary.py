@@ -99,8 +99,8 @@ def target(release: Release) -> list[str]:
     if standardised(release.settings):
         hidden = hidden_variances(release.settings)
         return [
-            "target       components of standardised columns (correlations); --scale same asks for "
-            "those of columns as they are",
+            "target       components of standardised columns (correlations), of rows pulled in to "
+            "the released limits; --scale same asks for those of columns as they are",
             *([f"hidden       {hidden}"] if hidden else []),
         ]
     found = spectrum(release.kind, release.settings, release.arrays)
@@ -129,7 +129,9 @@ def components(release: Release) -> list[str]:
     share = release.arrays["explained_variance_ratio"]
     name, kept = component_agreement(release.arrays)
     clear, wide = release.arrays["distinguishable"] > 0, len(name) + 2
-    lines = [f"{'component':<13}{'share':>7}{'together':>11}{name:>{wide}}  largest loadings"]
+    lines = [
+        f"{'component':<13}{'share':>7}{'together':>11}{name:>{wide}}  largest certain loadings"
+    ]
     for i, together in enumerate(np.cumsum(share)[:_MOST_COMPONENTS].tolist()):
         agreed, heavy = "-", "not clear of noise: do not interpret"
         if clear[i]:

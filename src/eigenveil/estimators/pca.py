@@ -143,7 +143,8 @@ class PrivatePCA(GaussianDensity):
         ``share``, and ``of_best``, the share of what the best as many directions hold, each with
         its standard error by noise (``share_noise``, ``of_best_noise``). Bought with 0.02 of the
         budget. None where all columns' components are released, where no matrix is formed or rows
-        can be read once only, and where noise would hide it.
+        can be read once only, where noise would hide it, where no component stands out, and where
+        the error of the centre may be a tenth of the variance.
     mean_ : array of shape (n_features,)
         The released centre. ``"paired"`` finds none: then NaN, scores are those of rows as they
         are, with a warning, and `inverse_transform` refuses. Zero for a column that is left out.
@@ -337,9 +338,9 @@ class PrivatePCA(GaussianDensity):
             self.hidden_ = settings["hidden_columns"] = staged.hidden_columns(clipped)
         if released.unit_distance:
             self.unit_distance_ = settings["unit_distance"] = released.unit_distance
-        self.captured_ = staged.captured
-        if staged.captured is not None:
-            settings["captured"] = staged.captured._asdict()
+        self.captured_ = staged.captured if found.states_captured else None
+        if self.captured_ is not None:
+            settings["captured"] = self.captured_._asdict()
             if staged.standardised_norm is not None:
                 settings["captured"]["row_norm"] = staged.standardised_norm
         shown = staged.scores

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from eigenveil.exceptions import ComponentsWarning
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.pca.components import NoisyComponents
-from eigenveil.numerics.component_law import ComponentGroup, ComponentStatement
+from eigenveil.numerics.component_law import ComponentGroup, ComponentStatement, mostly_inside
 from eigenveil.numerics.noise import error_freedom, largest_square
 from eigenveil.privacy.contribution import Contribution
 from eigenveil.privacy.guarantee import Guarantee
@@ -36,6 +36,7 @@ __all__ = [
     "warn_of_components",
 ]
 
+_MAX_CENTRE_SHARE = 0.1  # of the variance, beyond which the centre's error may pass for it
 _SIZES = 0.5  # of the logarithm of a ratio: how well sizes tell directions apart
 _MIN_COLUMN_SHARE = 0.5  # of the released variance, in one column
 _MIN_COLUMN_RATIO = 10.0  # of its variance to the mean of the other columns
@@ -54,6 +55,8 @@ distinguishable, mean, scale : arrays
         As `PrivatePCA` describes them; ``eigenvalues`` as the mechanism gave them.
     noise_scale, matrix_floor, noise_floor : float
         Public facts about the noise.
+    centre_share : float
+        Expected squared error of the centre, over the whole variance.
     single : ComponentStatement, optional
         Agreement of single components with those without noise; None where no law says so.
 
@@ -70,25 +73,39 @@ distinguishable, mean, scale : arrays
     noise_scale: float
     matrix_floor: float
     noise_floor: float
+    centre_share: float = 0.0
     single: ComponentStatement | None = None
+
+    @property
+    def states_captured(self) -> bool:
+        """Whether shares of variance about the released centre say something about the rows.
+
+        Where no component is clear, or the centre may be far off, they are those of its error.
+        """
+        return bool(self.distinguishable.any()) and self.centre_share <= _MAX_CENTRE_SHARE
 
     def leading(self, count: int) -> "ComponentResult":
         """Return the first ``count`` components."""
+        reliability, clear = self.reliability[:count], self.distinguishable[:count]
+        single = None if self.single is None else self.single.leading(count)
+        if single is not None:
+            clear = clear & mostly_inside(single.mixing, reliability)
         return replace(
             self,
             components=self.components[:count],
             explained_variance=self.explained_variance[:count],
             explained_variance_ratio=self.explained_variance_ratio[:count],
             eigenvalues=self.eigenvalues[:count],
-            reliability=self.reliability[:count],
-            distinguishable=self.distinguishable[:count],
-            single=None if self.single is None else self.single.leading(count),
+            reliability=reliability,
+            distinguishable=clear,
+            single=single,
         )
 
     def attributes(self) -> dict[str, Any]:
         """Return the attributes of an estimator, which end in an underscore."""
         fields = {f"{name}_": getattr(self, name) for name in self.__slots__}
-        del fields["eigenvalues_"], fields["single_"]
+        for name in ("eigenvalues", "centre_share", "single"):
+            del fields[f"{name}_"]
         return {**fields, **self._of_single(), "n_components_": len(self.components)}
 
     def _of_single(self) -> dict[str, Any]:
@@ -191,11 +208,13 @@ def component_result(
     mean[kept] = centre * scale[kept]
     not_the_centre = _not_the_centre(positive * unit, centre_error)
     reliability = noisy.reliability * not_the_centre
-    single = noisy.single
+    single, inside = noisy.single, reliability > 0
     if single is not None:
         errors = np.zeros((len(noisy.components), scale.size))
         errors[:, kept] = single.loading_errors
+        errors[np.isnan(single.loading_errors).any(axis=1)] = np.nan  # nothing is stated of it
         single = ComponentStatement(single.mixing, errors).reduced(not_the_centre)
+        inside = mostly_inside(single.mixing, reliability)
     return ComponentResult(
         components=components,
         explained_variance=explained,
@@ -203,13 +222,18 @@ def component_result(
         eigenvalues=positive * unit,
         reliability=reliability,
         distinguishable=distinguishable_components(
-            positive * unit, reliability, (matrix_floor, noise_floor), centre_error, freedom
+            positive * unit,
+            inside,
+            (matrix_floor, noise_floor),
+            centre_error,
+            freedom,
         ),
         mean=mean,
         scale=scale,
         noise_scale=noisy.noise_scale * unit,
         matrix_floor=matrix_floor,
         noise_floor=noise_floor,
+        centre_share=centre_error / unit / whole if unit else 0.0,
         single=single,
     )
 
@@ -280,19 +304,20 @@ def floor_without_law(floor: float, error: float, freedom: float) -> float:
 
 def distinguishable_components(
     values: NDArray[np.float64],
-    reliability: NDArray[np.float64],
+    inside: NDArray[np.bool_],
     floors: tuple[float, float],
     error: float,
     freedom: float,
 ) -> NDArray[np.bool_]:
     """Return which components stand out from the noise of the matrix and the error of the centre.
 
-    ``floors``: of the matrix, and of matrix and centre. The error of the centre shows as one
+    ``inside`` says which mostly lie in the span of as many components without noise. ``floors``: of
+    the matrix, and of matrix and centre. The error of the centre shows as one
     component between the two: most likely the one of its own size. With few degrees of freedom its
     size varies too much to say which.
     """
     matrix, whole = floors
-    clear = np.asarray((values > matrix) & (reliability > 0))
+    clear = np.asarray((values > matrix) & inside)
     suspects = np.flatnonzero(clear & (values <= whole))
     if whole > matrix and suspects.size:
         if freedom < _MIN_FREEDOM:

@@ -33,11 +33,13 @@ __all__ = [
     "expected_mixing",
     "inner_statement",
     "leading_statement",
+    "mostly_inside",
     "pair_noise",
 ]
 
 SIGN_ERRORS = 3.0  # standard errors beyond which the sign of a loading is certain
 
+_MIN_SHARE_INSIDE = 0.7  # expected squared cosine with the span
 _CROSSING = 0.1  # expected number of directions that cross a clear cut, at most
 _ROUNDS = 50  # of the true spectrum
 _SETTLED = 1e-4  # change of the spectrum, in deviations of the noise, that ends the rounds
@@ -142,6 +144,17 @@ class ComponentStatement:
         mixing = self.mixing * factors[:, None]
         errors = np.where(np.isnan(factors)[:, None], np.nan, self.loading_errors)
         return replace(self, mixing=mixing, loading_errors=errors)
+
+
+def mostly_inside(
+    mixing: NDArray[np.float64], reliability: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """Return which components mostly lie in the span of as many components without noise.
+
+    Where nothing is stated of a single component its reliability decides.
+    """
+    share = mixing.sum(axis=1)
+    return np.where(np.isnan(share), reliability > 0, share > _MIN_SHARE_INSIDE)
 
 
 def expected_mixing(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import AlteredReleaseError
+from eigenveil.numerics.component_law import mostly_inside
 from eigenveil.numerics.noise import NoiseLaw, error_freedom
 from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.numerics.wishart import WishartLaw
@@ -320,7 +321,10 @@ def _of_components(settings: Any, arrays: Any) -> Iterator[str]:
     values = arrays.get("eigenvalues")
     if values is None:
         return
-    beyond = (values > settings.get("matrix_floor", 0.0)) & (reliability > 0)
+    inside = reliability > 0
+    if "component_mixing" in arrays:
+        inside = mostly_inside(arrays["component_mixing"], reliability)
+    beyond = (values > settings.get("matrix_floor", 0.0)) & inside
     # One that stands out may be taken for the error of the centre, of few columns each that may be.
     missed = beyond & ~clear
     suspects = beyond & (values <= settings["noise_floor"] * (1 + _TOLERANCE))

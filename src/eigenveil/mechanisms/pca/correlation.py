@@ -114,7 +114,8 @@ class CorrelationPCA:
             )
         deviations = np.sqrt(np.where(variances > 0, variances, np.inf))
         released = self._components(standardised(noisy, deviations))
-        released = replace(released, single=_stated(noisy, deviations, released.components))
+        hidden = (variances > 0) & (variances > noisy.matrix.diagonal() * _RAISED)
+        released = replace(released, single=_stated(noisy, deviations, released.components, hidden))
         captured = shown = norm = None
         if not found.differences:
             rows, clip = standardised_rows(source, start, found, deviations)
@@ -128,7 +129,7 @@ class CorrelationPCA:
             shown,
             deviations=deviations,
             standardised_norm=norm,
-            hidden=(variances > 0) & (variances > noisy.matrix.diagonal() * _RAISED),
+            hidden=hidden,
         )
         whole: CentredResult[Any] = found
         return replace(whole, inner=staged)
@@ -153,7 +154,10 @@ class CorrelationPCA:
 
 
 def _stated(
-    noisy: NoisyMatrix, deviations: NDArray[np.float64], components: NDArray[np.float64]
+    noisy: NoisyMatrix,
+    deviations: NDArray[np.float64],
+    components: NDArray[np.float64],
+    hidden: NDArray[np.bool_],
 ) -> ComponentStatement:
     """Return what holds of single components, about the same matrix without noise.
 
@@ -169,8 +173,7 @@ def _stated(
     if noisy.entry_noise is not None:
         noise = noisy.entry_noise[among] * noise / noisy.law.deviation
     stated = correlation_statement(moment[among], noise, deviations[kept] ** 2, components)
-    hidden = moment.diagonal()[kept] <= CLEAR_VARIANCE * noisy.noise_scale
-    unsure = np.sum(components[:, hidden] ** 2, axis=1) > _HIDDEN_LOADINGS
+    unsure = np.sum(components[:, hidden[kept]] ** 2, axis=1) > _HIDDEN_LOADINGS
     return stated.reduced(np.where(unsure, np.nan, 1.0))
 
 

@@ -63,7 +63,7 @@ def _components(settings: Mapping[str, Any], arrays: Arrays) -> str:
         cells = (*map(escape, numbers), made_of)  # whose names are escaped already
         rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     head = "".join(
-        f"<th>{title}</th>" for title in ("component", "share", name, "largest loadings")
+        f"<th>{title}</th>" for title in ("component", "share", name, "largest certain loadings")
     )
     told = "".join(f"<p>{escape(one)}</p>" for one in component_groups(arrays))
     told = f"{captured_paragraph(settings, arrays)}{told}"

@@ -56,8 +56,9 @@ def _shares(settings: Mapping[str, Any], arrays: Arrays) -> str:
         )
     rest = f"<p>The first {_MOST_ROWS} of {len(share):,}.</p>" * (len(share) > _MOST_ROWS)
     return (
-        '<table class="shares"><thead><tr><th scope="col">no.</th><th scope="col">largest loadings'
-        f'</th><th scope="col"{RIGHT}>share of variance</th><th scope="col"{RIGHT}>together</th>'
+        '<table class="shares"><thead><tr><th scope="col">no.</th><th scope="col">'
+        "largest certain loadings</th>"
+        f'<th scope="col"{RIGHT}>share of variance</th><th scope="col"{RIGHT}>together</th>'
         f"</tr></thead><tbody>{''.join(rows)}</tbody></table>{rest}"
         f"{captured_paragraph(settings, arrays)}"
     )

@@ -21,7 +21,7 @@ from eigenveil.report.views import means_alone, spectrum, spending
 
 __all__ = ["PAGE_FORMAT", "render"]
 
-PAGE_FORMAT = 10  # a page of another format is not rendered again
+PAGE_FORMAT = 11  # a page of another format is not rendered again
 
 _CENTRES = {
     "none": "the origin, as stated",

@@ -79,7 +79,10 @@ def _what(
             count = _counted(len(arrays["components"]), "principal component")
             what = f"{count} of {width}"
             if standardised(settings):
-                aim = " They are components of standardised columns (correlations)."
+                aim = (
+                    " They are components of standardised columns (correlations), of rows pulled "
+                    "in to the released limits."
+                )
                 hidden = hidden_variances(settings)
                 aim += f" {escape(hidden[0].upper() + hidden[1:])}." if hidden else ""
         case "regression" if means_alone(settings):
