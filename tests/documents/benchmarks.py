@@ -276,6 +276,43 @@ def secure() -> str:
     return lines((head, *sides.values()), rows)
 
 
+def reproducibility() -> str:
+    """Return how often statements about single components are true, as the benchmark sums it up."""
+    kinds = {
+        "as they are": 'as they are, `row_norm="private"`',
+        "unit rows": "unit rows, `tangent`",
+        "pure": "unit rows, pure epsilon",
+        "standardised": 'standardised, `scale="private"`',
+    }
+    rows = []
+    for kind, called in kinds.items():
+        cells = [row for row in kept("reproducibility") if row["kind"] == kind]
+        cells = [row for row in cells if not math.isnan(float(row["stated"]))]
+        true = np.mean([holds(row["actual"], row["stated"]) for row in cells])
+        high = [float(row["median_stated"]) for row in cells if float(row["actual"]) > 0.97]
+        groups = [row for row in cells if float(row["closed"]) > 0]
+        held = np.mean([holds(row["group_actual"], row["group_stated"]) for row in groups])
+        signs = sum(int(row["signs"]) for row in cells)
+        right = sum(int(row["signs"]) * float(row["signs_right"] or 0) for row in cells) / signs
+        rows.append(
+            (
+                called,
+                str(len(cells)),
+                short(str(true), 3),
+                short(str(np.median(high)), 4),
+                f"{short(str(held), 3)} of {len(groups)}",
+                f"{short(str(right), 4)} of {signs:,}",
+            )
+        )
+    names = ("cells", "true", "median stated where actual > .97", "groups that hold", "signs right")
+    return lines(("", *names), rows)
+
+
+def holds(actual: str, stated: str) -> bool:
+    """Return whether a statement is true: off by .05 at most."""
+    return float(actual) >= float(stated) - 0.05
+
+
 def planner() -> str:
     """Return how near predictions are to what was measured."""
     rows = []

@@ -105,6 +105,7 @@ def _shown(cell: str) -> str:
 
 
 INSIDE = SOURCE / "mechanisms" / "README.md"
+COMPONENT_LAW = ROOT / "docs" / "proofs" / "component_law.md"
 CONTINUAL = ROOT / "docs" / "continual.md"
 DEVICES = ROOT / "docs" / "devices.md"
 SCALING = ROOT / "docs" / "scaling.md"
@@ -132,6 +133,7 @@ TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (ROOT / "docs" / "comparison.md", "peers"): partial(measured, "peers"),
     (ROOT / "docs" / "proofs" / "column_scale.md", "scales"): benchmarks.scales,
     (ROOT / "docs" / "proofs" / "front.md", "ablation"): benchmarks.ablation,
+    (COMPONENT_LAW, "reproducibility"): benchmarks.reproducibility,
     (INSIDE, "mechanisms"): by_file,
     (INSIDE, "parts"): parts,
     (DEVICES, "device_gram"): partial(measured, "device_gram"),
