@@ -45,3 +45,23 @@ def test_lists_of_commands_are_not_cut_off(group):
     listed = invoke(*group, "--help").output.partition("Commands:")[2]
     assert listed
     assert "..." not in listed
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("fit", "Where columns have names, the default is private unless "),
+        (
+            "covariance",
+            "By default scales are found where neither --bounds nor --row-norm is given",
+        ),
+        ("stream", "By default columns are taken as they are."),
+        ("plan", "The default is that of fit, or of covariance with --of covariance."),
+    ],
+)
+def test_each_command_says_what_it_does_without_scales(command, said):
+    """Streams take columns as they are, and covariances release no components."""
+    (scale,) = (one for one in main.get_command(None, command).params if one.name == "scale")
+    assert said in scale.help
+    assert "components" not in scale.help
+    assert said in " ".join(invoke(command, "--help").output.replace("--row-\n", "--row-").split())

@@ -4,14 +4,14 @@ from typing import Any
 
 import click
 
-from eigenveil.cli.options import RELEASE, with_options
+from eigenveil.cli.options import SCALE_OF_COVARIANCE, of_release, with_options
 
 __all__ = ["command"]
 
 
 @click.command("covariance")
 @click.argument("data")
-@with_options(*RELEASE)
+@with_options(*of_release(SCALE_OF_COVARIANCE))
 @click.pass_context
 def command(ctx: click.Context, /, data: str, **options: Any) -> None:
     """Release the covariance matrix of DATA.

@@ -4,14 +4,22 @@ from typing import Any
 
 import click
 
-from eigenveil.cli.options import RELEASE, SHOW_SCORES, SHOW_SCORES_BY, VARIANCES, K, with_options
+from eigenveil.cli.options import (
+    SCALE_OF_COMPONENTS,
+    SHOW_SCORES,
+    SHOW_SCORES_BY,
+    VARIANCES,
+    K,
+    of_release,
+    with_options,
+)
 
 __all__ = ["command"]
 
 
 @click.command("fit")
 @click.argument("data")
-@with_options(K, VARIANCES, SHOW_SCORES, SHOW_SCORES_BY, *RELEASE)
+@with_options(K, VARIANCES, SHOW_SCORES, SHOW_SCORES_BY, *of_release(SCALE_OF_COMPONENTS))
 @click.pass_context
 def command(ctx: click.Context, /, data: str, k: int | str | None, **options: Any) -> None:
     """Release principal components of DATA.

@@ -29,7 +29,6 @@ from eigenveil.text import did_you_mean
 __all__ = [
     "ABOUT",
     "ADJACENCY",
-    "ASKED",
     "AS_WRITTEN",
     "BOUNDS",
     "BUDGET",
@@ -46,9 +45,11 @@ __all__ = [
     "OUTPUT",
     "PATH",
     "PROGRESS",
-    "RELEASE",
     "ROW_NORM",
-    "SCALE",
+    "SCALE_OF_COMPONENTS",
+    "SCALE_OF_COVARIANCE",
+    "SCALE_OF_PLAN",
+    "SCALE_OF_STREAM",
     "SHOW_SCORES",
     "SHOW_SCORES_BY",
     "SIGN",
@@ -57,11 +58,14 @@ __all__ = [
     "UNIT",
     "VARIANCES",
     "K",
+    "asked",
     "beware",
     "bewaring",
+    "of_release",
     "stated_budget",
     "with_options",
 ]
+Option = Callable[[Any], Any]
 _LARGEST_CONFIG = 1 << 24  # bytes
 _DEEPEST = 200  # folders in a path: Python makes them one inside the other
 
@@ -252,14 +256,29 @@ CENTRING = click.option(
     type=click.Choice(["none", "mean", "located", "paired"]),
     help="How to find the centre; none takes the origin. Chosen for you by default.",
 )
-SCALE = click.option(
-    "--scale",
-    type=PerColumn(1, "private, same, numbers or name=number,name=number", "private", "same"),
-    metavar="private|same|NUMBERS|name=number,...",
-    help="Divide columns by these numbers. private finds them; same takes columns as they are, in "
-    "one unit. Where columns have names, components use private unless --bounds, --row-norm, "
-    "--variances or another --mechanism is given.",
+
+
+def _scale(default: str) -> Option:
+    """Return the option for scales; ``default`` says what happens without it."""
+    return click.option(
+        "--scale",
+        type=PerColumn(1, "private, same, numbers or name=number,name=number", "private", "same"),
+        metavar="private|same|NUMBERS|name=number,...",
+        help="Divide columns by these numbers. private finds them; same takes columns as they are, "
+        f"in one unit. {default}",
+    )
+
+
+SCALE_OF_COMPONENTS = _scale(
+    "Where columns have names, the default is private unless --bounds, --row-norm, --variances or "
+    "another --mechanism is given."
 )
+SCALE_OF_COVARIANCE = _scale(
+    "By default scales are found where neither --bounds nor --row-norm is given. The matrix is in "
+    "the units of the data."
+)
+SCALE_OF_STREAM = _scale("By default columns are taken as they are.")
+SCALE_OF_PLAN = _scale("The default is that of fit, or of covariance with --of covariance.")
 UNIT = click.option(
     "--unit", metavar="COLUMN", help="Protect all rows that share a value of this column together."
 )
@@ -313,13 +332,8 @@ PROGRESS = click.option(
 TABLE_VERSION = click.option(
     "--table-version", hidden=True, help="Refuse DATA unless it is this version of the file."
 )
-ASKED = (
-    NAMES,
-    *CELLS,
-    *BUDGET,
-    ROW_NORM,
-    BOUNDS,
-    SCALE,
+_BEFORE_SCALE = (NAMES, *CELLS, *BUDGET, ROW_NORM, BOUNDS)
+_AFTER_SCALE = (
     click.option(
         "--mechanism",
         default="auto",
@@ -343,8 +357,17 @@ ASKED = (
     *ABOUT,
     CLUSTER,
     PROGRESS,
-)  # of a release, beside where it goes
-RELEASE = (*ASKED, OUTPUT, TABLE_VERSION, CONFIG, JSON)
+)
+
+
+def asked(scale: Option) -> tuple[Option, ...]:
+    """Return the options of a release, beside where it goes."""
+    return (*_BEFORE_SCALE, scale, *_AFTER_SCALE)
+
+
+def of_release(scale: Option) -> tuple[Option, ...]:
+    """Return all options of a release."""
+    return (*asked(scale), OUTPUT, TABLE_VERSION, CONFIG, JSON)
 
 
 def beware(budget: Mapping[str, Any], rows: int | None = None) -> None:

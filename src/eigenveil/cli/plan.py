@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from eigenveil.cli.options import (
-    ASKED,
     CONFIG,
     COUNT,
     JSON,
     PATH,
+    SCALE_OF_PLAN,
     SHOW_SCORES,
     SHOW_SCORES_BY,
     VARIANCES,
     K,
+    asked,
     beware,
     stated_budget,
     with_options,
@@ -85,7 +86,7 @@ _OWN = (
     VARIANCES,
     SHOW_SCORES,
     SHOW_SCORES_BY,
-    *ASKED,
+    *asked(SCALE_OF_PLAN),
     click.option(
         "-o", "--output", type=PATH, metavar="FOLDER", help="Folder that the release would go to."
     ),

@@ -17,7 +17,7 @@ from eigenveil.cli.options import (
     NAMES,
     PATH,
     ROW_NORM,
-    SCALE,
+    SCALE_OF_STREAM,
     UNIT,
     beware,
     bewaring,
@@ -58,7 +58,7 @@ __all__ = ["command"]
         type=click.Choice(["none", "located"]),
         help="How to find the centre; none takes the origin.",
     ),
-    SCALE,
+    SCALE_OF_STREAM,
     *INVALID,
     UNIT,
     click.option(
