@@ -476,6 +476,9 @@ def test_columns_have_their_means_and_scales():
     assert "Means were not released" in plain
     assert told not in plain
     assert '<li class="one"><code>x1</code></li>' in plain
+    # The heading is wider than its numbers: on one line it would run into the next list.
+    assert '<span class="number">standard deviation</span>' in text
+    assert ".columns li.head .number { white-space: normal; }" in text
 
 
 def test_a_column_left_out_is_named_at_the_top_and_has_no_numbers():
