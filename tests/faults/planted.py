@@ -1020,8 +1020,8 @@ BOOKS = [
     fault(
         "levels: a release that the search has paid for",
         "estimators/fitting.py",
-        "return found.before(execute(planned, source, ledger=ledger, noise=noise))",
-        "return found.before(execute(planned, source, ledger=None, noise=noise))",
+        "return found.before(execute(plan, source, ledger=ledger, noise=noise))",
+        "return found.before(execute(plan, source, ledger=None, noise=noise))",
         "tests/estimators/test_preprocessing.py",
         "-k",
         "same_release",
