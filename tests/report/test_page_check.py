@@ -271,8 +271,8 @@ def test_a_changed_page_is_another_format():
         release = replace(sample, created="2025-01-01T00:00:00+00:00", library="0")
         text += release.page()
     assert (PAGE_FORMAT, hashlib.sha256(text.encode()).hexdigest()) == (
-        10,
-        "8477cdc012fdc53b0490eccc1be7ac16cf81c648b1230dcbca8c571c67f2cd32",
+        11,
+        "1c20200354be72452d4a22ccbb8f77d038455c90c4db6006e33a9ff59aa9dd8f",
     )
 
 
