@@ -831,8 +831,8 @@ BOOKS = [
     fault(
         "standardising: a centre at the rows' own mean",
         "mechanisms/standardising.py",
-        "weight * moved.offset, weight * moved.squared_error",
-        "weight * batch.array.mean(axis=0), weight * moved.squared_error",
+        "bounds.moved(moved.offset, ",
+        "bounds.moved(seen.array.mean(axis=0), ",
         REPLAY,
         "-k",
         "standardising",
