@@ -829,6 +829,15 @@ BOOKS = [
         "sensitivity and standardising",
     ),
     fault(
+        "one pass: a trace beside a step with the whole budget",
+        "mechanisms/pca/one_pass.py",
+        "            method = replace(self, mu=rest)\n",
+        "",
+        "tests/mechanisms/test_one_pass.py",
+        "-k",
+        "trace_of_unit_rows",
+    ),
+    fault(
         "standardising: a centre at the rows' own mean",
         "mechanisms/standardising.py",
         "bounds.moved(moved.offset, ",

@@ -341,8 +341,7 @@ class OnePass(ABC):
         """Return a random basis; with ``whole`` one of all columns, unless they are many."""
         width = d if whole and d <= _WHOLE_COLUMNS else self.width(d)
         basis = np.linalg.qr(gate.normals(d, width))[0]
-        trace = clip.row_norm**2 if clip.normalise else math.nan
-        return OnePassState(basis, np.zeros_like(basis), trace)
+        return OnePassState(basis, np.zeros_like(basis), clip.known_trace)
 
     def run(self, source: RowSource | MatrixSource, clip: Clip, gate: Gate) -> NoisyComponents:
         """Return the leading components about the centre of ``clip``; the records are read once."""
@@ -371,7 +370,7 @@ class OnePass(ABC):
     ) -> OnePassState:
         """Use one batch, of which rows of unknown lengths also give the trace."""
         method = self
-        if not (clip.normalise or batch.holds_matrices):
+        if not (clip.scales_all or batch.holds_matrices):
             small, rest = split(self.mu, (_TRACE_SHARE, 1 - _TRACE_SHARE))
             iterate = iterate.traced(small, batch, clip, gate)
             method = replace(self, mu=rest)

@@ -86,9 +86,9 @@ class PowerPCA:
         width = self.width(d)
         passes = 1 if width == d else self.passes  # all of M is seen at once
         basis = np.linalg.qr(gate.normals(d, width))[0]
-        whole = clip.row_norm**2  # the trace of unit rows, where their number is public
+        whole = clip.known_trace if gate.adjacency.count_is_public else math.nan
         for_trace = 0.0
-        if not (clip.normalise and gate.adjacency.count_is_public):
+        if math.isnan(whole):
             for_trace = _TRACE_SHARE
             step = PrivateTrace(noise=GaussianNoise(mu=split(self.mu, [for_trace])[0]))
             whole = gate.draw(step, trace(source, clip, gate.adjacency)).value
