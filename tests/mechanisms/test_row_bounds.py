@@ -82,10 +82,18 @@ def test_a_centre_is_found_far_from_the_origin():
     assert found.distances.quantile(0.5) < 4
 
 
-def test_equal_rows_have_no_distances():
-    for mechanism in (LocatedBounds.whole(1.0), RadiusBounds.whole(1.0)):
-        with pytest.raises(NothingFoundError, match="the first records stood out"):
-            bounds_of(mechanism, np.zeros((400, 3)))
+@pytest.mark.parametrize(
+    ("mechanism", "advice"),
+    [
+        (LocatedBounds.whole(1.0), "or pass centring='none' and state row_norm"),
+        (RadiusBounds.whole(1.0), "or state row_norm"),
+    ],
+)
+def test_equal_rows_have_no_distances(mechanism, advice):
+    """The advice is something that was not done already, and that needs no search."""
+    with pytest.raises(NothingFoundError, match="the first records stood out") as caught:
+        bounds_of(mechanism, np.zeros((400, 3)))
+    assert str(caught.value).endswith(f"a larger budget, {advice}")
 
 
 def test_a_stated_norm_does_where_no_distance_is_found():

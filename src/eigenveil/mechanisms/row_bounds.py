@@ -39,7 +39,7 @@ from eigenveil.mechanisms.released_scales import ReleasedScales
 from eigenveil.mechanisms.scalars.distances import NoisyDistances, PrivateDistances
 from eigenveil.privacy.accounting import part
 from eigenveil.privacy.cost import Cost, Gaussian
-from eigenveil.wording import option
+from eigenveil.wording import Part, option
 
 __all__ = [
     "FrontBounds",
@@ -57,6 +57,14 @@ _MOST_RADIUS, _RADIUS_NOISE = 1.5, 0.002  # over sqrt(d), and over the noise of 
 # does however few the rows are.
 _FRONT_STRENGTHS = np.geomspace(8.0, 0.5, 193)
 _ROUNDING = 1 - 2.0**-30
+# Ways to go on without a search.
+_STATED_NORM: tuple[Part, ...] = ("state ", option("row_norm"))
+_NO_CENTRE: tuple[Part, ...] = (
+    "pass ",
+    option("centring", "none"),
+    " and state ",
+    option("row_norm"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -166,11 +174,11 @@ class LocatedBounds:
         """Read the batch; ``start`` has the stated bound on rows, if any."""
         found = self.inner.run(source, start, gate)
         if np.isnan(found.centre).any():
-            raise _nothing_found()
+            raise _nothing_found(*_NO_CENTRE)
         return RowBounds(
             centre=found.centre,
             centre_error=found.centre_error,
-            distances=_clear(found.inner, start),
+            distances=_clear(found.inner, start, *_NO_CENTRE),
         )
 
 
@@ -202,7 +210,8 @@ class RadiusBounds:
         """Read the batch; ``start`` has the stated bound on rows, if any."""
         found = self.inner.run(source, start, gate)
         origin = np.zeros(source.n_columns)
-        return RowBounds(centre=origin, centre_error=0.0, distances=_clear(found, start))
+        distances = _clear(found, start, *_STATED_NORM)
+        return RowBounds(centre=origin, centre_error=0.0, distances=distances)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +263,7 @@ class FrontBounds:
         return RowBounds(
             centre=table.centre,
             centre_error=ready.clip.centre_error,
-            distances=_clear(found, start),
+            distances=_clear(found, start, *_STATED_NORM),
             columns=ReleasedScales.of(ready),
         )
 
@@ -262,10 +271,10 @@ class FrontBounds:
 Preparation = LocatedBounds | RadiusBounds | FrontBounds
 
 
-def _clear(found: NoisyDistances, start: Clip) -> NoisyDistances:
+def _clear(found: NoisyDistances, start: Clip, *advice: Part) -> NoisyDistances:
     """Return distances that stand out, or that are not needed."""
     if not found.found and start.row_norm == LARGEST_NORM:
-        raise _nothing_found()
+        raise _nothing_found(*advice)
     return found
 
 
@@ -274,9 +283,9 @@ def _spent(front: Front) -> float:
     return front.mu * math.sqrt(sum(front.shares.values()))
 
 
-def _nothing_found() -> NothingFoundError:
+def _nothing_found(*advice: Part) -> NothingFoundError:
     return NothingFoundError(
         "no distance of the first records stood out from the noise, and they are spent: start a "
-        "new stream with a larger budget, or pass ",
-        option("centring", "none"),
+        "new stream with a larger budget, or ",
+        *advice,
     )
