@@ -251,8 +251,8 @@ def test_every_mechanism_has_a_case_and_a_proof():
         if not info.ispkg
     }
     shared = {"base", "bounds", "execute", "found_levels", "options", "planning", "registry"}
-    shared |= {"columns", "prepared", "request", "stages", "sufficient"}
-    shared |= {"pca.components", "pca.one_pass", "regression.joint_matrix"}
+    shared |= {"columns", "prepared", "released_scales", "request", "stages", "sufficient"}
+    shared |= {"pca.components", "pca.image_noise", "pca.one_pass", "regression.joint_matrix"}
     shared |= {"regression.release", "regression.request", "regression.shares"}
     assert modules - shared == {case.module for case in TABLE}
     proofs = Path(__file__).parents[2] / "docs" / "proofs"

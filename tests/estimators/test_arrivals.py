@@ -13,6 +13,7 @@ from eigenveil.data.sources import IterableSource
 from eigenveil.estimators.continual_state import DailyState
 from eigenveil.estimators.stream_state import Stream
 from eigenveil.exceptions import (
+    ColumnsLeftOutWarning,
     DuplicateBatchError,
     InvalidDataError,
     InvalidParameterError,
@@ -170,6 +171,26 @@ def test_streams_without_distances_go_on_as_they_began(name, more, earlier):
         assert pca.explained_variance_[0] < 1
     assert "chosen privately" not in words
     assert abs(pca.components_[0, 0]) > 0.99
+
+
+def test_a_stream_with_one_noise_level_for_all_columns_goes_on(earlier):
+    """Format 7 kept no noise of single columns: that of one it had enlarged is taken as larger."""
+    state = earlier("stream-7")
+    loaded = Stream.load(state)
+    assert loaded.iterate.column_noise[3] > 10 * loaded.iterate.column_noise[:3].max()
+    assert loaded.bounds.columns.enlarged.tolist() == [1.0] * 4
+    asked = {"rho": 200.0, "scale": "private", "state": state}
+    begun = StreamingPCA(1, **asked).restore()
+    assert (begun.n_samples_, begun.n_buffered_) == (256, 144)
+    assert begun.hidden_ == [3]
+    scale = loaded.bounds.columns.scale
+    rows = np.random.default_rng(1).standard_normal((300, 4)) * [3, 1, 100, 0] + 4
+    pca = StreamingPCA(1, **asked).partial_fit(rows, batch="tuesday")
+    with pytest.warns(ColumnsLeftOutWarning, match="hides the variance of x3"):
+        pca = StreamingPCA(1, **asked).finish()
+    assert pca.n_samples_ == 700
+    assert pca.scale_[:3] == pytest.approx([3, 1, 100], rel=0.3)
+    assert Stream.load(state).bounds.columns.scale[3] <= scale[3]
 
 
 @pytest.mark.parametrize("kind", ["text", "numbers"])

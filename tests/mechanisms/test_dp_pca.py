@@ -180,6 +180,26 @@ def test_two_components_of_matrices():
     assert (found.reliability == 0).all()  # not known
 
 
+class Short(Told):
+    """The same, of rows that are shorter than 1."""
+
+    def direction(self, records, clip, gate, away):
+        direction, value, deviation = super().direction(records, clip, gate, away)
+        return direction, 0.3 * value, deviation
+
+
+def test_shares_of_unit_rows_near_the_centre_are_those_of_all_variance():
+    """These rows are shorter, so that the trace is no longer 1."""
+    near = Clip(row_norm=1.0, normalise=True, unit_distance=5.0)
+    each = Clip(row_norm=1.0, normalise=True)
+    everything = DeflationPCA(inner=Short(), n_components=D)
+    two = DeflationPCA(inner=Short(), n_components=2)
+    rows = spiked(400)
+    assert everything.run(open_rows(rows), near, gate(everything)).shares.sum() == pytest.approx(1)
+    for clip in (near, each):
+        assert two.run(open_rows(rows), clip, gate(two)).trace == 1.0  # the largest it can be
+
+
 def test_deflation_needs_to_know_how_many_records_there_are(tmp_path):
     mechanism = DeflationPCA(inner=Told(), n_components=2)
     ledger = Ledger.create(tmp_path / "l", rho=10.0, adjacency=Adjacency.REPLACE_ONE)

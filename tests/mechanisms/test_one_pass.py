@@ -9,8 +9,10 @@ from eigenveil.data import Clip, open_rows
 from eigenveil.data.matrices import MatrixSource
 from eigenveil.data.sources import Batch, IterableSource
 from eigenveil.exceptions import InvalidDataError, UnsupportedNotionError
-from eigenveil.mechanisms import Gate, OjaPCA
+from eigenveil.mechanisms import Gate, OjaPCA, PowerPCA
+from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
 from eigenveil.mechanisms.pca.one_pass import OnePassState
+from eigenveil.mechanisms.pca.tangent_oja import TangentOjaPCA
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.ledger import Ledger
@@ -290,3 +292,47 @@ def test_one_more_record_does_no_harm():
         for n in (whole, whole + 1)
     ]
     assert min(np.square(shown)) > 0.8
+
+
+# The trace.
+
+
+def unit_rows(near, d=4, n=20_000):
+    """Return rows about zero, some of which are near it, and the trace that they have."""
+    random = np.random.default_rng(0)
+    rows = random.standard_normal((n, d)) * np.linspace(2.0, 0.5, d)
+    rows[random.random(n) < near] *= 0.01
+    clip = Clip(row_norm=1.0, normalise=True, unit_distance=1.2)
+    lengths = np.minimum(1.0, np.linalg.norm(rows, axis=1) / 1.2)
+    return rows, clip, float(np.mean(lengths**2))
+
+
+@pytest.mark.parametrize("near", [0.0, 0.24])
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        OjaPCA(mu=1.0, n_components=4),
+        AdaptiveOjaPCA.build(1.0, 4),
+        TangentOjaPCA.build(1.0, 4),
+        PowerPCA(mu=1.0, n_components=4),
+    ],
+    ids=lambda mechanism: mechanism.name,
+)
+def test_the_trace_of_unit_rows_is_bought_where_rows_near_the_centre_are_shorter(mechanism, near):
+    """Taken as 1 it made shares of variance too small, and the level of a direction too large."""
+    rows, clip, whole = unit_rows(near)
+    assert whole < 0.98
+    paid = gate(mechanism)  # refuses what is more than the cost
+    found = mechanism.run(open_rows(rows), clip, paid)
+    assert found.trace == pytest.approx(whole, abs=0.01)
+    assert found.eigenvalues.sum() == pytest.approx(whole, abs=0.01)
+    assert found.shares.sum() == pytest.approx(1.0, abs=0.01)
+
+
+def test_rows_of_one_length_need_no_trace():
+    assert UNIT.known_trace == 1.0
+    assert math.isnan(Clip(row_norm=1.0, normalise=True, unit_distance=0.8).known_trace)
+    assert math.isnan(Clip(row_norm=1.0).known_trace)
+    found = OjaPCA(mu=1.0, n_components=1)
+    rows = np.random.default_rng(0).standard_normal((5000, 4))
+    assert found.run(open_rows(rows), UNIT, gate(found)).trace == 1.0

@@ -10,11 +10,11 @@ from eigenveil.data.clip import LARGEST_NORM, NO_EXPONENT, Clip
 from eigenveil.data.sources import Batch
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms import Gate
+from eigenveil.mechanisms.released_scales import ReleasedScales
 from eigenveil.mechanisms.row_bounds import (
     FrontBounds,
     LocatedBounds,
     RadiusBounds,
-    ReleasedScales,
     RowBounds,
 )
 from eigenveil.mechanisms.scalars.distances import NoisyDistances
@@ -48,14 +48,17 @@ def distances(lengths, rows=1000.0):
     return NoisyDistances(counts, rows, 1.0)
 
 
-def scales(variances, noise, d=3):
+def scales(d=3):
+    """Return scales of one, with variances of about one."""
     return ReleasedScales(
         scale=np.ones(d),
         turn=np.full(d, 1e6),
         limit=8.0,
+        first=np.ones(d),
         least=np.full(d, 1e-6),
-        variances=np.asarray(variances, dtype=np.float64),
-        noise=np.full(d, noise),
+        variances=np.ones(d),
+        noise=np.full(d, 0.1),
+        centre_error=np.zeros(d),
     )
 
 
@@ -79,10 +82,18 @@ def test_a_centre_is_found_far_from_the_origin():
     assert found.distances.quantile(0.5) < 4
 
 
-def test_equal_rows_have_no_distances():
-    for mechanism in (LocatedBounds.whole(1.0), RadiusBounds.whole(1.0)):
-        with pytest.raises(NothingFoundError, match="the first records stood out"):
-            bounds_of(mechanism, np.zeros((400, 3)))
+@pytest.mark.parametrize(
+    ("mechanism", "advice"),
+    [
+        (LocatedBounds.whole(1.0), "or pass centring='none' and state row_norm"),
+        (RadiusBounds.whole(1.0), "or state row_norm"),
+    ],
+)
+def test_equal_rows_have_no_distances(mechanism, advice):
+    """The advice is something that was not done already, and that needs no search."""
+    with pytest.raises(NothingFoundError, match="the first records stood out") as caught:
+        bounds_of(mechanism, np.zeros((400, 3)))
+    assert str(caught.value).endswith(f"a larger budget, {advice}")
 
 
 def test_a_stated_norm_does_where_no_distance_is_found():
@@ -117,14 +128,14 @@ def test_scaled_rows_are_clipped_at_no_more_than_noise_allows():
         centre=np.zeros(4),
         centre_error=0.0,
         distances=distances([2, 200]),
-        columns=scales(np.ones(4), 0.1, d=4),
+        columns=scales(4),
     )
     assert bounds.radius(ANYWHERE, 0.3, 1000) <= 3.0
     assert bounds.radius(ANYWHERE, 0.3, 10**8) > 100
 
 
 def test_later_batches_are_seen_in_scales_about_the_centre():
-    columns = replace(scales(np.ones(3), 0.1), scale=np.array([1.0, 10.0, 100.0]))
+    columns = replace(scales(), scale=np.array([1.0, 10.0, 100.0]))
     bounds = RowBounds(centre=np.array([5.0, 0.0, 0.0]), centre_error=0.0, columns=columns)
     rows = np.array([[5.0, 10.0, 1e5], [6.0, np.nan, 1e308], [-1e308, 0.0, 0.0]])
     seen = bounds.seen(Batch(rows, 30), ANYWHERE)
@@ -134,27 +145,6 @@ def test_later_batches_are_seen_in_scales_about_the_centre():
     assert np.abs(seen.array[2] - bounds.centre).max() <= 8 + 1e-9
     filled = bounds.seen(Batch(rows, 30), replace(ANYWHERE, on_missing="centre"))
     assert filled.array[1, 1] == 0.0
-
-
-def test_variances_are_pooled_by_their_precision():
-    columns = scales([1.0, 1.0, 1.0], 0.3).with_variances(np.array([4.0, 1.0, 0.0]), 0.1)
-    assert columns.variances == pytest.approx([3.7, 1.0, 0.1])
-    assert columns.noise == pytest.approx(np.full(3, 0.3 / math.sqrt(10)))
-    unknown = scales(np.zeros(3), np.inf).with_variances(np.array([4.0, 1.0, 0.0]), 0.1)
-    assert unknown.variances == pytest.approx([4.0, 1.0, 0.0])
-
-
-def test_a_hidden_column_grows_and_one_that_showed_itself_does_not_fall_for_ever():
-    """A rare flag's variance falls with its scale, as rows that hold it are clipped."""
-    columns = scales([9.0, 0.001, 1.1], 0.01)
-    factor = columns.renewal()
-    assert factor == pytest.approx([3.0, 0.1, 1.0])
-    columns = columns.divided(factor)
-    assert columns.variances == pytest.approx([1.0, 0.1, 1.1])
-    for _ in range(20):  # every time it shows a quarter of what it should
-        columns = replace(columns, variances=np.array([1.0, 0.25, 1.0]), noise=np.full(3, 0.001))
-        columns = columns.divided(columns.renewal())
-    assert columns.scale[1] > 0.1 / 4
 
 
 def _read(found):

@@ -24,10 +24,11 @@ from tests.truth.judge import (
     share_of,
 )
 
-__all__ = ["CLAIMS", "Seen", "SeenMoment", "judged_components"]
+__all__ = ["CLAIMS", "Seen", "SeenMoment", "judged_components", "judged_stream"]
 
 PAIRINGS = 8  # at random, over which the matrix of pairs of rows is averaged
 NO_LENGTH = 1e-145  # as in `Clip`
+NO_DEVIATION = 0.02  # in released scales: that of a constant column whose centre is a little off
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,23 @@ def judged_components(fitted: Any, rows: np.ndarray) -> dict[str, float]:
         return {RELEASED: 0.0}
     seen = Seen(fitted, rows)
     shares = {claim: holds(seen) for claim, holds in CLAIMS.items()}
+    return {RELEASED: 1.0} | {c: share for c, share in shares.items() if not math.isnan(share)}
+
+
+def judged_stream(fitted: Any, rows: np.ndarray) -> dict[str, float]:
+    """Return the share of true statements of a fitted `StreamingPCA` with private scales.
+
+    The truth are correlations of the rows in the released scales, pulled in as those of the last
+    batch were. Only what noise has done to them is stated.
+    """
+    z = (rows - fitted.mean_) / fitted.scale_
+    z = Limits(np.zeros(z.shape[1]), np.ones(z.shape[1]), fitted.row_norm_).seen(z)
+    deviations = np.sqrt(np.mean(z**2, axis=0))
+    constant = deviations < NO_DEVIATION
+    moment = z.T @ z / len(z) / np.outer(*2 * [np.where(constant, np.inf, deviations)])
+    seen = Seen(fitted, rows)
+    seen.__dict__["moment"] = SeenMoment.of(moment)  # a cached property
+    shares = {claim: CLAIMS[claim](seen) for claim in (CLEAR, ABOVE_FLOOR)}
     return {RELEASED: 1.0} | {c: share for c, share in shares.items() if not math.isnan(share)}
 
 

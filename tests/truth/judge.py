@@ -94,7 +94,8 @@ def error_in_deviations(covariance: np.ndarray, rows: np.ndarray) -> float:
     """
     columns = rows.shape[1]
     truth = Truth.of(rows, Limits(np.full(columns, np.nan), np.ones(columns)))
-    units = np.outer(truth.deviations, truth.deviations)
+    deviations = np.where(truth.deviations > 0, truth.deviations, np.inf)  # not of constants
+    units = np.outer(deviations, deviations)
     error = np.linalg.norm((covariance - truth.covariance) / units)
     return float(error / np.linalg.norm(truth.covariance / units))
 

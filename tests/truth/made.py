@@ -52,6 +52,14 @@ def missing_together() -> np.ndarray:
     return rows
 
 
+def constant_and_rare() -> np.ndarray:
+    """Return columns with correlations beside two constants and flags of few rows."""
+    rows = _correlated(11)
+    rows[:, 4:6] = (3.0, -1.0)
+    rows[:, 6:] = np.random.default_rng(12).random((ROWS, 2)) < (0.001, 0.01)
+    return rows
+
+
 def _correlated(seed: int) -> np.ndarray:
     """Return normal rows of unit variances with correlations of many sizes."""
     rng = np.random.default_rng(seed)
@@ -71,5 +79,6 @@ TABLES = {
         flags,
         counts_of_days,
         missing_together,
+        constant_and_rare,
     )
 }

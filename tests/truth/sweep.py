@@ -1,5 +1,6 @@
 """Fits of one table at every budget, and the claims that fail there."""
 
+import itertools
 import math
 import warnings
 from collections import defaultdict
@@ -8,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from eigenveil import PrivateCovariance, PrivatePCA, intervals
+from eigenveil import PrivateCovariance, PrivatePCA, StreamingPCA, intervals
 from eigenveil.exceptions import (
     ColumnsLeftOutWarning,
     EigenveilError,
@@ -16,7 +17,7 @@ from eigenveil.exceptions import (
     NothingFoundError,
     WholeTurnsWarning,
 )
-from tests.truth.components import judged_components
+from tests.truth.components import judged_components, judged_stream
 from tests.truth.judge import RELEASED, error_in_deviations, failures, growth, judged
 
 EPSILONS, DELTA = (1.0, 5.0), 1e-6
@@ -29,6 +30,9 @@ COMPONENT_FITS: dict[str, dict[str, Any]] = {
     "pure": {},
     "pure unit rows": {"mechanism": "wishart"},
 }
+
+
+STREAMS = ("oja", "adaptive-oja", "tangent-oja")
 
 
 class Cell(NamedTuple):
@@ -75,6 +79,18 @@ def sweep_components(name: str, rows: np.ndarray, *, seeds: int) -> tuple[Failin
     return failing, count
 
 
+def sweep_streams(name: str, rows: np.ndarray, *, seeds: int) -> tuple[Failing, int]:
+    """Return the same for streams with private scales."""
+    failing: Failing = {}
+    count = 0
+    for mechanism, k, epsilon in itertools.product(STREAMS, COMPONENTS[:2], EPSILONS):
+        asked = {"n_components": k, "epsilon": epsilon, "mechanism": mechanism}
+        shares = [_fit_stream(rows, seed, asked) for seed in range(1, seeds + 1)]
+        cell = Cell(name, epsilon, f"{mechanism} stream, {k} components")
+        count += _add(failing, cell, shares)
+    return failing, count
+
+
 def _add(failing: Failing, cell: Cell, shares: Sequence[dict[str, float]]) -> int:
     """Note the claims that fail in a cell, and return how many are made there."""
     found = failures(shares)
@@ -103,6 +119,12 @@ def _fit_components(
     private = PrivatePCA(k, epsilon=epsilon, random_state=seed, **options)
     lost = _lost(lambda: private.fit(rows))
     return judged_components(private, rows) if lost is None else lost
+
+
+def _fit_stream(rows: np.ndarray, seed: int, asked: dict[str, Any]) -> dict[str, float]:
+    stream = StreamingPCA(**asked, delta=DELTA, scale="private", random_state=seed)
+    lost = _lost(lambda: stream.fit(rows))
+    return judged_stream(stream, rows) if lost is None else lost
 
 
 def _lost(fit: Callable[[], Any]) -> dict[str, float] | None:

@@ -140,6 +140,11 @@ class Clip:
         return self.normalise and not self.unit_distance
 
     @property
+    def known_trace(self) -> float:
+        """Trace of the second moment of rows, if all have the same length; else not a number."""
+        return self.row_norm**2 if self.scales_all else math.nan
+
+    @property
     def reach(self) -> float:
         """Distance from the centre that longer rows are pulled in to: it becomes ``row_norm``."""
         return self.unit_distance if self.normalise and self.unit_distance else self.row_norm

@@ -197,8 +197,7 @@ class StreamPlan:
         if bounds is None or bounds.columns is None:
             stream.iterate = self.method.advance(iterate, batch, clip, gate)
         else:
-            seen = bounds.seen(batch, clip)
-            iterate, bounds = standardising_step(self.method, iterate, bounds, seen, clip, gate)
+            iterate, bounds = standardising_step(self.method, iterate, bounds, batch, clip, gate)
             stream.iterate = iterate
         stream.bounds = bounds
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from eigenveil.data.clip import NO_EXPONENT
 from eigenveil.mechanisms.pca.one_pass import OnePassState
-from eigenveil.mechanisms.row_bounds import ReleasedScales, RowBounds
+from eigenveil.mechanisms.released_scales import ReleasedScales
+from eigenveil.mechanisms.row_bounds import RowBounds
 from eigenveil.mechanisms.scalars.distances import NoisyDistances
 from eigenveil.privacy.adjacency import Unit
 
@@ -97,14 +98,19 @@ def _are_distances(found: NoisyDistances) -> bool:
 
 def _are_scales(columns: ReleasedScales, d: int) -> bool:
     """Return whether scales are positive numbers, and variances have noise."""
-    finite = (columns.scale, columns.turn, columns.least, columns.variances)
+    not_negative = (columns.first, columns.least, columns.centre_error)
+    finite = (columns.scale, columns.turn, columns.variances, *not_negative)
     return (
         _is_positive(columns.limit)
         and all(_is_table(each, (d,)) for each in finite)
         and _is_table(columns.noise, (d,), finite=False)
         and all(bool((each > 0).all()) for each in (columns.scale, columns.turn, columns.noise))
-        and bool((columns.least >= 0).all())
+        and all(bool((each >= 0).all()) for each in not_negative)
     )
+
+
+def _are_positive(array: Any, d: int) -> bool:
+    return _is_table(array, (d,)) and bool((array > 0).all())
 
 
 def _is_positive(number: Any) -> bool:
@@ -158,6 +164,7 @@ def _is_possible(iterate: OnePassState, settings: dict[str, Any]) -> bool:
             _is_table(each, (d, iterate.basis.shape[1])) for each in (iterate.basis, iterate.image)
         )
         and all(type(number) is float and number >= 0 for number in numbers)
+        and (iterate.column_noise is None or _are_positive(iterate.column_noise, d))
         and type(iterate.trace) is float
         and all(type(count) is int and count >= 0 for count in counts)
     )

@@ -40,10 +40,11 @@ def published(
     iterate = stream.iterate
     if iterate is None or math.isinf(iterate.noise_variance):  # a centre or a trace at most
         return None
-    bounds = stream.bounds
-    if bounds is not None and bounds.columns is not None:
-        iterate, bounds = standardised_by_itself(iterate, bounds, plan.method.n_components)
-    noisy = iterate.components(plan.method.n_components)
+    bounds, k, hidden = stream.bounds, plan.method.n_components, None
+    if bounds is None or bounds.columns is None:
+        noisy = iterate.components(k)
+    else:
+        noisy, bounds, hidden = standardised_by_itself(iterate, bounds, k)
     if stream.used < plan.needed:  # a random start may still show
         noisy = replace(noisy, reliability=np.zeros(len(noisy.components)))
     stated = plan.bounded(stream)
@@ -72,6 +73,8 @@ def published(
         encoding=stream.settings["read"]["encoding"],
     )
     settings["centring"] = "none" if plan.centred else "located"
+    if hidden is not None:
+        settings["hidden_columns"] = np.flatnonzero(hidden).tolist()
     if bounds is not None and bounds.clipped is not None:
         settings["chosen_row_norm"] = bounds.clipped
     first = () if plan.preparation is None else plan.preparation.proofs

@@ -16,7 +16,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,8 @@ from eigenveil.estimators.stream_possible import require_possible
 from eigenveil.exceptions import DuplicateBatchError, StateError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.one_pass import OnePassState
-from eigenveil.mechanisms.row_bounds import ReleasedScales, RowBounds
+from eigenveil.mechanisms.released_scales import ReleasedScales
+from eigenveil.mechanisms.row_bounds import RowBounds
 from eigenveil.mechanisms.scalars.distances import NoisyDistances
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.adjacency import Adjacency, Unit
@@ -57,14 +58,15 @@ __all__ = [
 ]
 
 ADJACENCY = Adjacency.REPLACE_ONE  # of every stream: the number of records is public
-_FORMAT = "eigenveil-stream/7"  # another one where OnePassState or the settings have other fields
-# Streams of 6 and 5 have no distances; those of 5 have digests of rows, which nothing needs.
-_READ = (_FORMAT, "eigenveil-stream/6", "eigenveil-stream/5")
+_FORMAT = "eigenveil-stream/8"  # another one where OnePassState or the settings have other fields
+# Streams of 7 have one noise level for all columns; 6 and 5 have no distances; 5 has digests of
+# rows, which nothing needs.
+_READ = (_FORMAT, "eigenveil-stream/7", "eigenveil-stream/6", "eigenveil-stream/5")
 _NOTICE = (
     "PRIVATE: holds records that wait for their batch. Keep it like the table itself, publish only "
     "what release_ saves."
 )
-_BY_COLUMN = ("scale", "turn", "least", "variances", "noise")  # of released scales
+_BY_COLUMN = ("scale", "turn", "first", "least", "variances", "noise", "centre_error")  # of scales
 _NOTED = (
     "name",
     "settings",
@@ -235,7 +237,9 @@ class Stream:
             arrays |= _bound_arrays(self.bounds)
         if self.iterate is not None:
             for each in fields(self.iterate):
-                arrays[f"iterate_{each.name}"] = np.asarray(getattr(self.iterate, each.name))
+                value = getattr(self.iterate, each.name)
+                if value is not None:
+                    arrays[f"iterate_{each.name}"] = np.asarray(value)
         if self.persons is not None:
             arrays |= self.persons.arrays()
         noted = {name: getattr(self, name) for name in _NOTED} | _noted_bounds(self.bounds)
@@ -262,8 +266,8 @@ class Stream:
             arrays = decode_arrays(packed)
             stream = cls(
                 **{name: document[name] for name in _NOTED},
-                bounds=_bounds(document, arrays),
-                iterate=_iterate(arrays),
+                bounds=(bounds := _bounds(document, arrays)),
+                iterate=_iterate(arrays, bounds),
                 persons=StreamPersons.from_arrays(arrays),
                 waiting=_waiting(path, document["rows"], document["spent"]),
                 path=path,
@@ -344,7 +348,13 @@ def _bounds(document: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> RowBou
     if "distances" in arrays:  # which earlier formats do not have
         found = NoisyDistances(arrays["distances"], **document["distances"])
     if "scale" in arrays:
-        by_column = {name: arrays[name] for name in _BY_COLUMN}
+        d = arrays["scale"].size
+        # Format 7 has neither: its columns are seen in the present scale alone.
+        later = {
+            "first": np.zeros(d),
+            "centre_error": np.full(d, document["centre_error"] / d),
+        }
+        by_column = {name: (later | arrays)[name] for name in _BY_COLUMN}
         columns = ReleasedScales(limit=document["column_limit"], **by_column)
     return RowBounds(
         centre=arrays["centre"],
@@ -356,13 +366,24 @@ def _bounds(document: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> RowBou
     )
 
 
-def _iterate(arrays: dict[str, NDArray[Any]]) -> OnePassState | None:
+def _iterate(arrays: dict[str, NDArray[Any]], bounds: RowBounds | None) -> OnePassState | None:
     if not any(name.startswith("iterate_") for name in arrays):
         return None
     arrays = {"iterate_trace_noise": np.zeros(()), **arrays}  # which earlier formats do not have
-    stored = {each.name: arrays[f"iterate_{each.name}"] for each in fields(OnePassState)}
-    values: dict[str, Any] = {name: a if a.ndim else a.item() for name, a in stored.items()}
-    return OnePassState(**values)
+    values: dict[str, Any] = {}
+    for each in fields(OnePassState):
+        if each.name != "column_noise" or "iterate_column_noise" in arrays:
+            stored = arrays[f"iterate_{each.name}"]
+            values[each.name] = stored if stored.ndim else stored.item()
+    iterate = OnePassState(**values)
+    columns = None if bounds is None else bounds.columns
+    if columns is None or iterate.column_noise is not None or not iterate.steps:
+        return iterate
+    # Format 7 states the noise of the leading directions: that of hidden columns is larger.
+    least = np.ones(len(iterate.basis))
+    return replace(
+        iterate, column_noise=np.maximum(least, columns.noise / iterate.noise().on_diagonal)
+    )
 
 
 def _waiting(path: Path, rows: dict[str, Any] | None, spent: int) -> list[NDArray[np.float64]]:

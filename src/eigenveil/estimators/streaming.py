@@ -19,7 +19,12 @@ from eigenveil.data.sources import (
     open_rows,
     shuffled,
 )
-from eigenveil.estimators.fitting import noise_and_ledger, renewed, require_label
+from eigenveil.estimators.fitting import (
+    noise_and_ledger,
+    renewed,
+    require_label,
+    warn_of_guessed_deviations,
+)
 from eigenveil.estimators.scores import ComponentEstimator
 from eigenveil.estimators.stream_plan import StreamPlan, planned
 from eigenveil.estimators.stream_results import published
@@ -109,7 +114,11 @@ class StreamingPCA(ComponentEstimator):
         Noisy eigenvalues (never below zero) of clipped rows, in squared units of the scales, and
         their share of the trace. Both are shares where rows are scaled to unit length.
     mean_, scale_ : arrays of shape (n_features,)
-        The released centre, and what columns are divided by; ones by default.
+        The released centre, and what columns are divided by; ones by default. With
+        ``scale="private"`` the released standard deviations.
+    hidden_ : list of int
+        With ``scale="private"``: columns of which noise hides the variance, so that their
+        ``scale_`` is a guess and their loadings are rough.
     row_norm_ : float
         Clipping radius of the last batch, if that was chosen privately.
     n_needed_ : int
@@ -121,8 +130,8 @@ class StreamingPCA(ComponentEstimator):
     n_components_ : int
         Number of components.
     noise_scale_, noise_floor_ : float
-        Standard deviation of the noise on an entry of the image, and the eigenvalue that noise and
-        the error of the centre rarely exceed.
+        Standard deviation of the noise on an entry of the image (of the noisiest column, where
+        they differ), and the eigenvalue that noise and the error of the centre rarely exceed.
     release_ : Release
         The newest artefact: save it, publish it. Nothing that waits is part of it.
     privacy_ : Guarantee
@@ -204,12 +213,14 @@ class StreamingPCA(ComponentEstimator):
         with self._opened(afresh=True) as stream:
             self._feed(stream, X, None, groups, whole=True)
             self._finish(stream)
+        warn_of_guessed_deviations(self)
         return self
 
     def finish(self) -> Self:
         """Use what waits as a last batch, and take in no more."""
         with self._opened() as stream:
             self._finish(stream)
+        warn_of_guessed_deviations(self)
         return self
 
     def restore(self) -> Self:
@@ -399,8 +410,11 @@ class StreamingPCA(ComponentEstimator):
             result, self.privacy_, self.release_ = found
             self.__dict__.update(result.attributes())
             self.mechanism_, self.choice_ = plan.method.name, ""
-            if (chosen := self.release_.settings.get("chosen_row_norm")) is not None:
+            settings = self.release_.settings
+            if (chosen := settings.get("chosen_row_norm")) is not None:
                 self.row_norm_ = chosen
+            if "hidden_columns" in settings:
+                self.hidden_ = settings["hidden_columns"]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")

@@ -32,125 +32,39 @@ from eigenveil.data.sources import Batch, LimitedSource, RowSource
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.covariance.elliptical import CLEAR_VARIANCE
 from eigenveil.mechanisms.front import Front
 from eigenveil.mechanisms.located import LocatedCentre
-from eigenveil.mechanisms.prepared import Prepared
 from eigenveil.mechanisms.ranged import clipping_radius
+from eigenveil.mechanisms.released_scales import ReleasedScales
 from eigenveil.mechanisms.scalars.distances import NoisyDistances, PrivateDistances
 from eigenveil.privacy.accounting import part
 from eigenveil.privacy.cost import Cost, Gaussian
-from eigenveil.wording import option
+from eigenveil.wording import Part, option
 
 __all__ = [
     "FrontBounds",
     "LocatedBounds",
     "Preparation",
     "RadiusBounds",
-    "ReleasedScales",
     "RowBounds",
 ]
 
 # Shares of mu^2: each search on the way to a centre, each mean, and the distances about it.
 _SEARCH_SHARE, _MEAN_SHARES, _LAST_SEARCH_SHARE = 0.05, (0.04, 0.08, 0.15, 0.28), 0.25
 _NOISE_WEIGHT = 8.0  # rows that noise weighs when a radius is chosen, over d/mu
-_FOUND_NOISE = 0.3  # of the variance of a column whose scale was found, in these units
-_NEAR_FACTOR = 1.25  # of a scale, up to which it stays
-_MOST_FALL = 1.5  # of the scale of a column that has shown itself
-_LEAST_SHARE = 1e-6  # of a first scale, below which none falls
 _MOST_RADIUS, _RADIUS_NOISE = 1.5, 0.002  # over sqrt(d), and over the noise of a variance as well
 # Strengths of a front, over that of its first steps alone, which are a share of it; the last one
 # does however few the rows are.
 _FRONT_STRENGTHS = np.geomspace(8.0, 0.5, 193)
 _ROUNDING = 1 - 2.0**-30
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ReleasedScales:
-    """Released scales of columns, and what is known of their variances in these units.
-
-    Attributes
-    ----------
-    scale : array of shape (d,)
-        Columns are divided by it.
-    turn : array of shape (d,)
-        Whole multiples of it are dropped from entries about the centre.
-    limit : float
-        Largest distance of an entry from the centre.
-    least : array of shape (d,)
-        Scales that later ones do not fall below.
-    variances, noise : arrays of shape (d,)
-        Variances of the clipped rows, and the standard deviation of their noise; infinite before
-        there are any.
-
-    """
-
-    scale: NDArray[np.float64]
-    turn: NDArray[np.float64]
-    limit: float
-    least: NDArray[np.float64]
-    variances: NDArray[np.float64]
-    noise: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, ready: Prepared) -> "ReleasedScales":
-        """Return the scales of a front: those that were found are about right."""
-        table, known = ready.table, ready.columns.known
-        return cls(
-            scale=table.scale,
-            turn=table.turn,
-            limit=ready.limit,
-            least=_LEAST_SHARE * table.scale,
-            variances=known.astype(np.float64),
-            noise=np.where(known, _FOUND_NOISE, np.inf),
-        )
-
-    def with_variances(self, variances: NDArray[np.float64], noise: float) -> "ReleasedScales":
-        """Return the scales with one more release of the variances, weighted by precision."""
-        weight = 1 / (1 + (noise / self.noise) ** 2)
-        pooled = self.variances + weight * (variances - self.variances)
-        return replace(self, variances=pooled, noise=np.sqrt(weight) * noise)
-
-    def seen_variances(self, variances: NDArray[np.float64], noise: float) -> "ReleasedScales":
-        """Return the scales with these variances instead."""
-        return replace(self, variances=variances, noise=np.full(variances.size, noise))
-
-    def deviations(self, least: float = CLEAR_VARIANCE) -> NDArray[np.float64]:
-        """Standard deviations of the columns, as far as noise tells.
-
-        A clear variance is taken at its word. A column that shows none has so many deviations of
-        the noise, so that it does not pass for a component of its own.
-        """
-        noise = np.where(np.isinf(self.noise), 1.0, least * self.noise)
-        most = np.clip(self.variances, np.minimum(noise, 1.0), 1.0)
-        return np.sqrt(np.where(self._clear, self.variances, most))
-
-    @property
-    def _clear(self) -> NDArray[np.bool_]:
-        return self.variances > CLEAR_VARIANCE * self.noise
-
-    def renewal(self) -> NDArray[np.float64]:
-        """Return the factors by which scales are too large, where they are far off.
-
-        A column that shows no variance grows from batch to batch until it does; one that has is not
-        enlarged much further: rows that its own entries lengthen are clipped, so its variance falls
-        with its scale, and no end would come to it.
-        """
-        factor = np.maximum(self.deviations(1.0), self.least / self.scale)
-        near = (factor > 1 / _NEAR_FACTOR) & (factor < _NEAR_FACTOR)
-        return np.where(near, 1.0, factor)
-
-    def divided(self, factor: NDArray[np.float64]) -> "ReleasedScales":
-        """Return the scales times a factor, and which of the columns have shown themselves."""
-        scale = self.scale * factor
-        return replace(
-            self,
-            scale=scale,
-            turn=self.turn / factor,
-            least=np.maximum(self.least, np.where(self._clear, scale / _MOST_FALL, 0.0)),
-            variances=self.variances / factor**2,
-            noise=self.noise / factor**2,
-        )
+# Ways to go on without a search.
+_STATED_NORM: tuple[Part, ...] = ("state ", option("row_norm"))
+_NO_CENTRE: tuple[Part, ...] = (
+    "pass ",
+    option("centring", "none"),
+    " and state ",
+    option("row_norm"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -196,22 +110,25 @@ class RowBounds:
         most = max(_MOST_RADIUS, _RADIUS_NOISE / noise) * math.sqrt(self.centre.size)
         return min(stated.row_norm, most, self.stretch * radius)
 
-    def moved(self, offset: NDArray[np.float64], squared_error: float) -> "RowBounds":
-        """Return the bounds about a centre moved by an offset with this expected error."""
-        return replace(self, centre=self.centre + offset, centre_error=squared_error)
+    def moved(
+        self, offset: NDArray[np.float64], squared_error: float, weight: float
+    ) -> "RowBounds":
+        """Return the bounds about a centre moved by a share of an offset with this error."""
+        assert self.columns is not None  # whose centre is renewed
+        columns = self.columns.moved(squared_error, weight)
+        return replace(self, centre=self.centre + weight * offset)._with(columns)
 
-    def divided(self, factor: NDArray[np.float64]) -> "RowBounds":
-        """Return the bounds in scales that are larger by a factor."""
+    def divided(self, factor: NDArray[np.float64], longer: float = 1.0) -> "RowBounds":
+        """Return the bounds in scales that are larger by a factor, for rows of another length."""
         assert self.columns is not None  # none are divided otherwise
         columns = self.columns.divided(factor)
-        before, after = (np.maximum(c.variances, 0.0).sum() for c in (self.columns, columns))
-        return replace(
-            self,
-            centre=self.centre / factor,
-            centre_error=self.centre_error * float(np.mean(factor**-2)),
-            columns=columns,
-            stretch=self.stretch * (math.sqrt(after / before) if before > 0 else 1.0),
-        )
+        centre, stretch = self.centre / factor, self.stretch * longer
+        return replace(self, centre=centre, stretch=stretch)._with(columns)
+
+    def _with(self, columns: ReleasedScales) -> "RowBounds":
+        """Return the bounds with these scales, and with the error of the centre in them."""
+        error = float(columns.centre_error.sum())
+        return replace(self, columns=columns, centre_error=error)
 
     def seen(self, batch: Batch, clip: Clip) -> Batch:
         """Return the records of a batch divided by the scales and within the limits."""
@@ -257,11 +174,11 @@ class LocatedBounds:
         """Read the batch; ``start`` has the stated bound on rows, if any."""
         found = self.inner.run(source, start, gate)
         if np.isnan(found.centre).any():
-            raise _nothing_found()
+            raise _nothing_found(*_NO_CENTRE)
         return RowBounds(
             centre=found.centre,
             centre_error=found.centre_error,
-            distances=_clear(found.inner, start),
+            distances=_clear(found.inner, start, *_NO_CENTRE),
         )
 
 
@@ -293,7 +210,8 @@ class RadiusBounds:
         """Read the batch; ``start`` has the stated bound on rows, if any."""
         found = self.inner.run(source, start, gate)
         origin = np.zeros(source.n_columns)
-        return RowBounds(centre=origin, centre_error=0.0, distances=_clear(found, start))
+        distances = _clear(found, start, *_STATED_NORM)
+        return RowBounds(centre=origin, centre_error=0.0, distances=distances)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,7 +263,7 @@ class FrontBounds:
         return RowBounds(
             centre=table.centre,
             centre_error=ready.clip.centre_error,
-            distances=_clear(found, start),
+            distances=_clear(found, start, *_STATED_NORM),
             columns=ReleasedScales.of(ready),
         )
 
@@ -353,10 +271,10 @@ class FrontBounds:
 Preparation = LocatedBounds | RadiusBounds | FrontBounds
 
 
-def _clear(found: NoisyDistances, start: Clip) -> NoisyDistances:
+def _clear(found: NoisyDistances, start: Clip, *advice: Part) -> NoisyDistances:
     """Return distances that stand out, or that are not needed."""
     if not found.found and start.row_norm == LARGEST_NORM:
-        raise _nothing_found()
+        raise _nothing_found(*advice)
     return found
 
 
@@ -365,9 +283,9 @@ def _spent(front: Front) -> float:
     return front.mu * math.sqrt(sum(front.shares.values()))
 
 
-def _nothing_found() -> NothingFoundError:
+def _nothing_found(*advice: Part) -> NothingFoundError:
     return NothingFoundError(
         "no distance of the first records stood out from the noise, and they are spent: start a "
-        "new stream with a larger budget, or pass ",
-        option("centring", "none"),
+        "new stream with a larger budget, or ",
+        *advice,
     )

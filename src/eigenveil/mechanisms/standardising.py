@@ -8,7 +8,9 @@ with z the clipped rows in the present scales, about the present centre. Scales 
 off by up to a few times, and components of such columns are not those of standardised ones. So each
 batch brings the variances of the columns and their mean beside its step, for a small part of its
 budget; the estimate, the scales and the centre follow: post-processing. What earlier batches have
-brought is carried over. Proof: docs/proofs/streaming.md.
+brought is carried over. Columns whose variance is hidden are enlarged (`released_scales`), and
+their noise with them: the estimate states the noise of each column (`image_noise`).
+Proof: docs/proofs/streaming.md.
 """
 
 import math
@@ -23,7 +25,9 @@ from eigenveil.data.sources import Batch
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.mean import PrivateMean
+from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassState
+from eigenveil.mechanisms.released_scales import ReleasedScales
 from eigenveil.mechanisms.row_bounds import RowBounds
 from eigenveil.mechanisms.scalars.variances import PrivateVariances
 from eigenveil.privacy.accounting import split
@@ -38,63 +42,75 @@ def standardising_step(
 ) -> tuple[OnePassState, RowBounds]:
     """Correct the estimate by one batch, then renew scales and centre.
 
-    ``batch`` and ``clip`` are those that ``bounds`` give.
+    ``bounds`` divide and limit the records of ``batch``, ``clip`` pulls them in.
     """
     rest = 1 - _VARIANCE_SHARE - _MEAN_SHARE
     assert bounds.columns is not None  # whose scales are renewed
     shares = split(method.mu, (_VARIANCE_SHARE, _MEAN_SHARE, rest))
     variance, mean, step = (GaussianNoise(mu=mu) for mu in shares)
+    seen = bounds.seen(batch, clip)
+    # An estimate of the whole matrix has the variances in the present scales as well.
+    whole = iterate.diagonal is not None
+    enlarged = bounds.columns.enlarged if whole else np.ones(bounds.centre.size)
+    first = bounds.divided(enlarged)
+    first_clip = replace(clip, centre=first.centre)
     squares = gate.draw(
-        PrivateVariances(noise=variance), column_squares(batch, clip, gate.adjacency)
+        PrivateVariances(noise=variance),
+        column_squares(first.seen(batch, clip), first_clip, gate.adjacency),
     )
-    moved = gate.draw(PrivateMean(noise=mean), total(batch, clip, gate.adjacency))
+    moved = gate.draw(PrivateMean(noise=mean), total(seen, clip, gate.adjacency))
     noise_of_trace = math.sqrt(squares.values.size) * squares.deviation
     before = replace(iterate, trace=float(squares.values.sum()), trace_noise=noise_of_trace)
-    after = replace(method, mu=step.mu).weighed_step(before, batch, clip, gate, narrows=False)
+    after = replace(method, mu=step.mu).weighed_step(before, seen, clip, gate, narrows=False)
     # The centre moves by what this mean is worth beside it, which takes as much from each moment.
     weight = bounds.centre_error / (bounds.centre_error + moved.squared_error)
     taken = weight * (2 - weight)
     noise = moved.squared_error / moved.offset.size
-    variances = squares.values - taken * (moved.offset**2 - noise)
-    columns = bounds.columns.with_variances(variances, squares.deviation)
-    centred = replace(bounds, columns=columns).moved(
-        weight * moved.offset, weight * moved.squared_error
-    )
-    offset, factor = math.sqrt(taken) * moved.offset, columns.renewal()
-    return _standardised(after, offset, centred, factor, method.n_components)
-
-
-def _standardised(
-    iterate: OnePassState,
-    offset: NDArray[np.float64],
-    bounds: RowBounds,
-    factor: NDArray[np.float64],
-    k: int,
-) -> tuple[OnePassState, RowBounds]:
-    """Return the estimate about a centre moved by ``offset``, of columns divided by ``factor``.
-
-    ``bounds`` have that centre and the scales before; those after come with the estimate.
-    """
-    bounds = bounds.divided(factor)
+    less = taken * (moved.offset**2 - noise)
+    bounds = bounds.moved(moved.offset, moved.squared_error, weight)
     assert bounds.columns is not None
-    trace = float(np.maximum(bounds.columns.variances, 0.0).sum())
-    noise = float(np.linalg.norm(bounds.columns.noise))
-    return iterate.standardised(offset, factor, trace, noise, k), bounds
+    units = enlarged**2
+    columns = bounds.columns.pooled(squares.values * units - less, squares.deviation * units)
+    near = known = columns
+    if after.diagonal is not None:
+        estimate = columns.with_variances(after.diagonal - less, after.noise().on_diagonal)
+        near = columns.with_enlarged(estimate)
+        known = columns.with_whole(near)
+    factor = known.renewal()
+    bounds = replace(bounds, columns=replace(columns, least=known.least_after(factor)))
+    trace, renewed = _trace(near), _trace(near.divided(factor))
+    longer = math.sqrt(renewed / trace) if trace > 0 else 1.0
+    offset = math.sqrt(taken) * moved.offset
+    after = after.standardised(offset, factor, near.variances, near.noise, method.n_components)
+    return after, bounds.divided(factor, longer)
 
 
 def standardised_by_itself(
     iterate: OnePassState, bounds: RowBounds, k: int
-) -> tuple[OnePassState, RowBounds]:
-    """Return an estimate of correlations, and bounds in their scales.
+) -> tuple[NoisyComponents, RowBounds, NDArray[np.bool_]]:
+    """Return components of correlations, bounds in released scales, and which columns are hidden.
 
     An estimate that holds the whole matrix is divided by its own diagonal, so that no column
     outweighs the others by what its variance and the matrix disagree about; any other one by the
-    variances.
+    variances. The released scale of an enlarged column allows for entries that are cut off.
     """
     columns, diagonal = bounds.columns, iterate.diagonal
     assert columns is not None  # whose scales are looked for
-    if diagonal is not None:
-        columns = columns.seen_variances(diagonal, math.sqrt(iterate.noise_variance))
-    nowhere = np.zeros(columns.scale.size)
-    bounds = replace(bounds, columns=columns)
-    return _standardised(iterate, nowhere, bounds, columns.deviations(), k)
+    first = near = columns
+    if diagonal is None:  # nothing was bought in the first scale
+        first = columns.with_variances(columns.variances, np.full_like(columns.noise, np.inf))
+    else:
+        near = columns.with_variances(diagonal, iterate.noise().on_diagonal)
+    released = first.with_whole(near, sure=True).deviations()
+    factor = near.deviations()
+    nowhere = np.zeros(factor.size)
+    iterate = iterate.standardised(nowhere, factor, near.variances, near.noise, k)
+    # The error of the centre is compared with eigenvalues: in the units of the matrix.
+    error = bounds.divided(factor).centre_error
+    bounds = replace(bounds.divided(released), centre_error=error)
+    return iterate.components(k), bounds, near.hidden
+
+
+def _trace(columns: ReleasedScales) -> float:
+    """Return the sum of the variances of the columns."""
+    return float(np.maximum(columns.variances, 0.0).sum())

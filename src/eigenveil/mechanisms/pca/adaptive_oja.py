@@ -92,7 +92,7 @@ class AdaptiveOjaPCA(OnePass):
 
     def view(self, iterate: OnePassState) -> BasisProduct:
         """Return what a step looks at."""
-        return BasisProduct(iterate.basis, iterate.image, weighted=True)
+        return BasisProduct(iterate.basis, iterate.expected, weighted=True)
 
     def step(self, iterate: OnePassState, batch: Records, clip: Clip, gate: Gate) -> OnePassState:
         """Correct the estimate by one batch."""
@@ -101,6 +101,8 @@ class AdaptiveOjaPCA(OnePass):
         query = update_sum(batch, clip, view, gate.adjacency, radius)
         noisy = gate.draw(GaussianNoise(mu=self.mu), query)
         values = view.restored(noisy.values - centre_rounding(batch, clip, view))
+        if view.centre is not None:  # which leaves out what may be noise
+            values += view.centre - iterate.image
         return iterate.corrected(values, noisy.deviation, batch, self.schedule)
 
     def _radius(self, batch: Records, clip: Clip, view: BasisProduct, gate: Gate) -> float:

@@ -19,9 +19,8 @@ from eigenveil.numerics.spectral import top_eigenpairs
 
 __all__ = [
     "NoisyComponents",
+    "beyond_bulk",
     "energy_beside",
-    "image_noise",
-    "image_reliability",
     "leading",
     "negligible",
     "reliability",
@@ -29,7 +28,6 @@ __all__ = [
 
 _FEW = 512  # columns
 _ROUNDING = 1e-12  # of a sum of shares
-_CHASED = 1.4  # how far above its largest singular value steps raise noise that they follow
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,7 +140,7 @@ def reliability(
     smaller = (trace - np.append(0.0, np.cumsum(values)[:-1])) / (law.d - np.arange(values.size))
     clear = np.logical_and.accumulate(values > smaller + floor)
     level = law.level(values, trace)
-    clear &= _beyond_bulk(values, trace, energy, law.d)
+    clear &= beyond_bulk(values, trace, energy, law.d)
     overlaps = np.array([law.signal(value - level)[1] for value in values])
     apart = np.zeros(values.size)
     if gaps is not None:
@@ -151,7 +149,7 @@ def reliability(
     return np.maximum(np.where(clear, overlaps, 0.0), apart)
 
 
-def _beyond_bulk(
+def beyond_bulk(
     values: NDArray[np.float64], trace: float, energy: float, d: int
 ) -> NDArray[np.bool_]:
     """Return whether each value lies beyond the bulk of those that are not beyond it, the last one
@@ -194,36 +192,3 @@ def negligible(law: NoiseLaw) -> float:
     but hides them, by 0.2 % where they are half as strong again, and not at all beyond.
     """
     return law.edge / 50
-
-
-def image_noise(variance: float, d: int, p: int) -> float:
-    """Return what noise on the image of p columns alone rarely exceeds, as a value along one of
-    them.
-    """
-    return _CHASED * math.sqrt(variance) * (math.sqrt(d) + math.sqrt(p))
-
-
-def image_reliability(
-    values: NDArray[np.float64], k: int, trace: float, d: int, variance: float
-) -> NDArray[np.float64]:
-    """Return the squared cosines that noise of this variance leaves to k components.
-
-    Where columns of a basis and their noisy images were released, ``values`` along the columns.
-    Zero for one that is not above the mean of itself and all smaller ones by as much as noise
-    alone would raise it. Otherwise each other direction turns it by noise over their gap. Where
-    the last column of the basis stands out as well, more such directions may lie outside: all are
-    then taken to be where it is, and a component has to stand out from there.
-    """
-    p = values.size
-    leading = values[:k]
-    floor = image_noise(variance, d, p) / _CHASED
-    rest = (trace - np.append(0.0, np.cumsum(values)[: k - 1])) / (d - np.arange(k))
-    clear = leading > rest + _CHASED * floor
-    outside = max(0.0, trace - float(values.sum())) / max(1, d - p)
-    if k < p < d and values[-1] > outside + floor:
-        outside = float(values[-1])
-        clear &= leading > outside + _CHASED * floor
-    others = np.append(values[k:], np.full(d - p, outside))
-    gaps = np.maximum(leading[:, None] - others, math.sqrt(variance))
-    turned = variance * np.sum(gaps**-2.0, axis=1)
-    return np.where(np.logical_and.accumulate(clear), 1 / (1 + turned), 0.0)

@@ -18,6 +18,7 @@ Differences from the source
 2. The components are orthonormal to the last digits: each is projected again.
 """
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol
 
@@ -117,10 +118,15 @@ class DeflationPCA:
             direction = direction - found.T @ (found @ direction)
             found = np.vstack([found, direction / np.linalg.norm(direction)])
             values, deviations = np.append(values, value), np.append(deviations, deviation)
+        trace = clip.known_trace
+        if math.isnan(trace):
+            found_trace = float(np.maximum(values, 0.0).sum())
+            # Unit rows near the centre are shorter: a bound, unless nothing is left out.
+            trace = clip.row_norm**2 if clip.normalise and k < d else found_trace
         return NoisyComponents(
             components=signed(found),
             eigenvalues=values,
-            trace=clip.row_norm**2 if clip.normalise else float(np.maximum(values, 0.0).sum()),
+            trace=trace,
             noise_scale=float(deviations.max()),
             law=None,
             reliability=np.zeros(k),  # what earlier directions were off by is not known

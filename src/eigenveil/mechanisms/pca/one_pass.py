@@ -39,7 +39,9 @@ from eigenveil.data.sources import Batch, RowSource, shuffled
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.components import NoisyComponents, image_noise, image_reliability
+from eigenveil.mechanisms.covariance.elliptical import CLEAR_VARIANCE
+from eigenveil.mechanisms.pca.components import NoisyComponents
+from eigenveil.mechanisms.pca.image_noise import ImageNoise
 from eigenveil.mechanisms.registry import ComponentEntry
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.spectral import eigenpairs_of_image, signed
@@ -61,6 +63,7 @@ _TRACE_SHARE = 0.02  # of mu^2, where rows have no known length
 _FIRST_NOISE = 4.0  # times the operator norm of the noise on a first batch: the trace of unit rows
 _SMALLEST_FIRST_BATCH = 32  # records of a first batch
 _LEVEL_DEVIATIONS = 3.0  # of the noise of a trace, within which it tells no level
+_ENLARGED_NOISE = 1.5  # share of a column in the noise, from which on it was enlarged
 _WHOLE_COLUMNS = 256  # up to which an estimate may hold the whole matrix
 _STEPS = 3  # batches at least, or there is nothing to correct
 
@@ -91,6 +94,9 @@ class OnePassState:
         Of an entry of the image, by noise; infinite before the first step.
     doubt : float
         The same, with what early steps along a poor basis have left in it.
+    column_noise : array of shape (d,), optional
+        Shares s of the columns in the noise: the entry at columns i and l of the estimate has
+        ``noise_variance`` times s_i s_l at most. One for all where absent.
 
     """
 
@@ -103,6 +109,7 @@ class OnePassState:
     doubt: float = math.inf
     trace_weight: float = 0.0
     trace_noise: float = 0.0
+    column_noise: NDArray[np.float64] | None = None
 
     @property
     def level(self) -> float:
@@ -123,6 +130,21 @@ class OnePassState:
         d, p = self.basis.shape
         return None if p < d else np.asarray(np.einsum("ij,ij->i", self.basis, self.image))
 
+    @property
+    def expected(self) -> NDArray[np.float64]:
+        """The image that records are compared with: zero in enlarged columns that show nothing.
+
+        There it is noise, which was enlarged as well. Records that are pulled in towards it would
+        seem to vary as it does.
+        """
+        if self.column_noise is None:
+            return self.image
+        diagonal = np.einsum("ij,ij->i", self.basis, self.image)
+        kept = diagonal > CLEAR_VARIANCE * self.noise().on_diagonal
+        kept |= self.column_noise < _ENLARGED_NOISE
+        across = self.basis.T @ (kept[:, None] * self.basis)  # the identity if all are kept
+        return np.asarray(kept[:, None] * (self.image @ across))
+
     def values(self, k: int) -> NDArray[np.float64]:
         """Return the eigenvalues along the leading ``k`` directions."""
         return np.asarray(np.einsum("ij,ij->j", self.basis, self.image)[:k])
@@ -139,11 +161,14 @@ class OnePassState:
         ``deviation`` is that of the noise on an entry. With a ``schedule`` the basis is that of
         Oja's own update.
         """
-        rate, variance = 1.0, deviation**2
+        rate, variance, column_noise = 1.0, deviation**2, None
         if schedule is None and 0 < self.doubt < math.inf:
             doubt = self.doubt * (1 + _FORGET / self.steps)
             rate = doubt / (doubt + variance)
-            variance = (1 - rate) ** 2 * self.noise_variance + rate**2 * variance
+            old, fresh = (1 - rate) ** 2 * self.noise_variance, rate**2 * variance
+            variance = old + fresh
+            if self.column_noise is not None:  # the geometric mean of two of them is enough
+                column_noise = np.sqrt((old * self.column_noise**2 + fresh) / variance)
         basis = self.basis
         image = self.image + rate * correction
         if schedule is None:
@@ -165,6 +190,7 @@ class OnePassState:
             steps=self.steps + 1,
             noise_variance=variance,
             doubt=rate * deviation**2,
+            column_noise=column_noise,
         )
 
     def traced(self, mu: float, batch: Batch, clip: Clip, gate: Gate) -> "OnePassState":
@@ -187,43 +213,43 @@ class OnePassState:
         self,
         offset: NDArray[np.float64],
         factor: NDArray[np.float64],
-        trace: float,
-        trace_noise: float,
+        variances: NDArray[np.float64],
+        deviations: NDArray[np.float64],
         k: int,
     ) -> "OnePassState":
         """Return the estimate about a centre moved by ``offset``, of columns divided by ``factor``.
 
-        ``trace`` and its noise are those of the mean of the records, so divided. All of it is
-        released or public. Noise is stated as along the noisiest of the ``k`` leading directions.
+        ``variances`` are those of the columns before, with noise of these ``deviations``. All of it
+        is released or public. The next step is taken as if noise were everywhere as along the
+        noisiest of the ``k`` leading directions.
         """
         basis, shares = self.basis, 1 / factor
         turned = np.linalg.qr(basis * shares[:, None])[0]
         columns = turned * shares[:, None]
-        # The estimate times them: see the module.
+        # The estimate times them, with no more outside than a column has: see the proof.
         inside = basis.T @ columns
         block = basis.T @ self.image
         outer = self.image - basis @ block
-        within = (block + block.T) / 2 - self.level * np.eye(len(block))
-        image = self.level * columns + basis @ (within @ inside + outer.T @ columns)
+        image = basis @ ((block + block.T) / 2 @ inside + outer.T @ columns)
         image += outer @ inside - np.outer(offset, offset @ columns)
+        outside = np.clip(variances, 0.0, self.level)[:, None] * (columns - basis @ inside)
+        image += outside - basis @ (basis.T @ outside)
         image *= shares[:, None]
         moved = replace(
             self,
             basis=turned,
             image=image,
-            trace=trace,
-            trace_noise=trace_noise,
+            trace=float(np.maximum(variances * shares**2, 0.0).sum()),
+            trace_noise=float(np.linalg.norm(deviations * shares**2)),
+            column_noise=self.noise().spread * shares**2,
         )
         leading, values = eigenpairs_of_image(turned, image, moved.level, turned.shape[1])
-        # Noise on an entry grows by the shares of its row and column: see the proof.
         along = float((shares**2 @ leading[:, :k] ** 2).max())
-        noise = float(np.mean(shares**2)) * along
         return replace(
             moved,
             basis=leading,
             image=leading * values,
-            noise_variance=self.noise_variance * noise,
-            doubt=self.doubt * noise,
+            doubt=self.doubt * float(np.mean(shares**2)) * along,
         )
 
     def narrowed(self, k: int) -> "OnePassState":
@@ -231,19 +257,24 @@ class OnePassState:
         basis, image = self.basis[:, :k], self.image[:, :k]
         return replace(self, basis=np.ascontiguousarray(basis), image=np.ascontiguousarray(image))
 
+    def noise(self) -> ImageNoise:
+        """Return the noise of the estimate."""
+        even = ImageNoise.even(self.noise_variance, len(self.basis))
+        return even if self.column_noise is None else replace(even, spread=self.column_noise)
+
     def components(self, k: int) -> NoisyComponents:
         """Return the leading ``k`` directions."""
-        d, p = self.basis.shape
-        values = self.values(p)
+        p = self.basis.shape[1]
+        values, noise = self.values(p), self.noise()
         trace = self.trace if not math.isnan(self.trace) else float(np.maximum(values, 0.0).sum())
         return NoisyComponents(
             components=signed(self.basis[:, :k].T),
             eigenvalues=values[:k],
             trace=trace,
-            noise_scale=math.sqrt(self.noise_variance),
+            noise_scale=math.sqrt(noise.largest),
             law=None,
-            reliability=image_reliability(values, k, trace, d, self.noise_variance),
-            floor=image_noise(self.noise_variance, d, p),
+            reliability=noise.reliability(self.basis, values, k, trace),
+            floor=noise.floor(p),
         )
 
 
@@ -310,8 +341,7 @@ class OnePass(ABC):
         """Return a random basis; with ``whole`` one of all columns, unless they are many."""
         width = d if whole and d <= _WHOLE_COLUMNS else self.width(d)
         basis = np.linalg.qr(gate.normals(d, width))[0]
-        trace = clip.row_norm**2 if clip.normalise else math.nan
-        return OnePassState(basis, np.zeros_like(basis), trace)
+        return OnePassState(basis, np.zeros_like(basis), clip.known_trace)
 
     def run(self, source: RowSource | MatrixSource, clip: Clip, gate: Gate) -> NoisyComponents:
         """Return the leading components about the centre of ``clip``; the records are read once."""
@@ -340,7 +370,7 @@ class OnePass(ABC):
     ) -> OnePassState:
         """Use one batch, of which rows of unknown lengths also give the trace."""
         method = self
-        if not (clip.normalise or batch.holds_matrices):
+        if not (clip.scales_all or batch.holds_matrices):
             small, rest = split(self.mu, (_TRACE_SHARE, 1 - _TRACE_SHARE))
             iterate = iterate.traced(small, batch, clip, gate)
             method = replace(self, mu=rest)

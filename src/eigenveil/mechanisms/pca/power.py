@@ -38,7 +38,8 @@ from eigenveil.data.sources.checked import count_checked
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.components import NoisyComponents, image_noise, image_reliability
+from eigenveil.mechanisms.pca.components import NoisyComponents
+from eigenveil.mechanisms.pca.image_noise import ImageNoise
 from eigenveil.mechanisms.pca.one_pass import OnePassState
 from eigenveil.mechanisms.registry import ComponentEntry, Terms
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
@@ -85,9 +86,9 @@ class PowerPCA:
         width = self.width(d)
         passes = 1 if width == d else self.passes  # all of M is seen at once
         basis = np.linalg.qr(gate.normals(d, width))[0]
-        whole = clip.row_norm**2  # the trace of unit rows, where their number is public
+        whole = clip.known_trace if gate.adjacency.count_is_public else math.nan
         for_trace = 0.0
-        if not (clip.normalise and gate.adjacency.count_is_public):
+        if math.isnan(whole):
             for_trace = _TRACE_SHARE
             step = PrivateTrace(noise=GaussianNoise(mu=split(self.mu, [for_trace])[0]))
             whole = gate.draw(step, trace(source, clip, gate.adjacency)).value
@@ -109,14 +110,15 @@ class PowerPCA:
             level = OnePassState(basis, image, whole).level
             basis, values = eigenpairs_of_image(basis, image, level, width)
             image = basis * values
+        left = ImageNoise.even(variance / 2, d)
         return NoisyComponents(
             components=signed(basis[:, : self.n_components].T),
             eigenvalues=values[: self.n_components],
             trace=whole,
             noise_scale=math.sqrt(variance),
             law=None,
-            reliability=image_reliability(values, self.n_components, whole, d, variance / 2),
-            floor=image_noise(variance / 2, d, width),
+            reliability=left.reliability(basis, values, self.n_components, whole),
+            floor=left.floor(width),
             single=leading_statement(
                 values, basis.T, math.sqrt(variance), self.n_components, trace=whole
             ),
