@@ -44,7 +44,7 @@ def command(
     the claim is violated; a correct mechanism is accused with probability 0.001 at most. Silence
     proves nothing.
     """
-    from eigenveil.audit import audit
+    from eigenveil.audit.auditor import audit
     from eigenveil.cli.progress import counting
 
     attacked = _entry(mechanism, of)
@@ -105,7 +105,8 @@ def _runs(attacked: "Entry", budget: dict[str, float | None]) -> tuple[Any, Any]
     """Return one run on the first or second table, as a flat array, and the claimed cost."""
     import numpy as np
 
-    from eigenveil.estimators import PrivateCovariance, PrivatePCA
+    from eigenveil.estimators.covariance import PrivateCovariance
+    from eigenveil.estimators.pca import PrivatePCA
 
     company = np.eye(4)[1:] / 2
     if attacked.needs_gap:  # the exchanged rows turn one direction

@@ -21,6 +21,6 @@ def command(ctx: click.Context, /, data: str, **options: Any) -> None:
     needed.
     """
     from eigenveil.cli.releasing import release
-    from eigenveil.estimators import PrivateCovariance
+    from eigenveil.estimators.covariance import PrivateCovariance
 
     release(PrivateCovariance, ctx, data, **options)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from eigenveil.estimators import PrivateCovariance, PrivatePCA
+    from eigenveil.estimators.covariance import PrivateCovariance
+    from eigenveil.estimators.pca import PrivatePCA
 
 __all__ = ["command"]
 
@@ -66,9 +67,10 @@ def command(output: Path) -> None:
 
 def _release_all(folder: Path) -> None:
     """Release both tables, and say how good the releases are."""
-    from eigenveil.estimators import PrivateCovariance, PrivatePCA
+    from eigenveil.estimators.covariance import PrivateCovariance
+    from eigenveil.estimators.pca import PrivatePCA
     from eigenveil.privacy.ledger import Ledger
-    from eigenveil.release import Release
+    from eigenveil.release.artefact import Release
     from eigenveil.report.captured import captured_sentence
 
     say(f"Private PCA and covariance, each at epsilon = {EPSILON:g}, delta = {DELTA:g}", "")

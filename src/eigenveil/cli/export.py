@@ -28,7 +28,7 @@ def command(folder: Path, file: Path, format: str | None) -> None:
     The promise goes with each: inside, or in FILE.statement.txt. An export cannot be verified: hand
     out the release too.
     """
-    from eigenveil.release import Release
+    from eigenveil.release.artefact import Release
     from eigenveil.release.export import export
 
     for path in export(Release.load(folder), file, format):

@@ -194,7 +194,7 @@ def _keys_sums(name: str, output: Path) -> None:
     agreement gets NAME.sums.pub; compare its fingerprint by another way.
     """
     from eigenveil.federated.messages import check_name
-    from eigenveil.release import generate_key
+    from eigenveil.release.signature import generate_key
 
     key = output / f"{check_name('NAME', name)}.sums"
     output.mkdir(mode=0o700, parents=True, exist_ok=True)

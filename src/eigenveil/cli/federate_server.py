@@ -20,8 +20,8 @@ from eigenveil.federated.coordinator import Coordinator
 from eigenveil.federated.journal import Event, Happening, Journal
 from eigenveil.federated.messages import Code, largest_size
 from eigenveil.federated.private import private_folder
-from eigenveil.release import Release
 from eigenveil.release.about import about_settings
+from eigenveil.release.artefact import Release
 from eigenveil.storage.reservation import abandon
 from eigenveil.text import typed
 

@@ -9,10 +9,12 @@ import numpy as np
 
 from eigenveil.cli.progress import counting
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.planner import Prediction, Rate, Recommendation, Situation, predict, reference
+from eigenveil.planner.predict import Prediction, Recommendation, predict
+from eigenveil.planner.reference import Rate, reference
+from eigenveil.planner.situation import Situation
 from eigenveil.privacy.budget import Budget
-from eigenveil.report import PlanDisplay
 from eigenveil.report.displays.canvas import GREY, matplotlib
+from eigenveil.report.displays.plan import PlanDisplay
 from eigenveil.text import plural
 
 __all__ = ["draw"]

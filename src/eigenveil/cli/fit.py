@@ -30,7 +30,7 @@ def command(ctx: click.Context, /, data: str, k: int | str | None, **options: An
     """
     from eigenveil.cli.releasing import release
     from eigenveil.cli.rows import by_levels
-    from eigenveil.estimators import PrivatePCA
+    from eigenveil.estimators.pca import PrivatePCA
 
     options = by_levels(options)
     release(PrivatePCA, ctx, data, n_components=k, **options)

@@ -25,7 +25,7 @@ def command(folder: Path, key: Path | None, as_json: bool) -> None:
         owners,
         target,
     )
-    from eigenveil.release import Release
+    from eigenveil.release.artefact import Release
     from eigenveil.report.views import left_out
 
     verdict = Release.examine(folder, key=key)

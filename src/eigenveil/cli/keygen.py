@@ -18,7 +18,7 @@ def command(file: Path) -> None:
     Sign with the first and keep it secret: whoever has it can sign in your name. Hand out the
     second, and its fingerprint by another way.
     """
-    from eigenveil.release import generate_key
+    from eigenveil.release.signature import generate_key
 
     fingerprint = generate_key(file)
     say(f"private key  {file} (keep it secret)")

@@ -11,7 +11,7 @@ from eigenveil.cli.printing import say, say_json
 from eigenveil.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
-    from eigenveil.planner import Needed, Prediction
+    from eigenveil.planner.predict import Needed, Prediction
     from eigenveil.planner.regression import RegressionSituation
     from eigenveil.privacy.adjacency import Adjacency
 

@@ -110,13 +110,13 @@ def command(
     from eigenveil.cli.values import per_column
     from eigenveil.data.sources.asking import asking_for_regression
     from eigenveil.data.sources.design import reordered
-    from eigenveil.estimators import PrivateRegression
+    from eigenveil.estimators.regression import PrivateRegression
     from eigenveil.privacy.account import Account
     from eigenveil.privacy.adjacency import Adjacency
     from eigenveil.privacy.budget import Budget
-    from eigenveil.release import private_key
     from eigenveil.release.about import ABOUT as SAID
     from eigenveil.release.about import about_settings
+    from eigenveil.release.signature import private_key
 
     with place_for(output) as place:
         key = None if sign is None else private_key(sign)

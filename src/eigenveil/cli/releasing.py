@@ -23,15 +23,17 @@ from eigenveil.cli.summary import (
 )
 from eigenveil.cli.units import default_scale
 from eigenveil.cli.values import configured, per_column, single_numbers
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.version import require_version
-from eigenveil.estimators import PrivateCovariance, PrivatePCA
+from eigenveil.estimators.covariance import PrivateCovariance
+from eigenveil.estimators.pca import PrivatePCA
 from eigenveil.privacy.account import Account
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.release import Release, private_key
 from eigenveil.release.about import ABOUT, about_settings
+from eigenveil.release.artefact import Release
+from eigenveil.release.signature import private_key
 from eigenveil.report.views import left_out
 from eigenveil.storage.reservation import Reservation
 from eigenveil.text import typed

@@ -29,7 +29,7 @@ def command(folder: Path, output: Path | None, ledger: Path | None, figures: Pat
     """
     from eigenveil import report
     from eigenveil.privacy.ledger import Ledger
-    from eigenveil.release import Release
+    from eigenveil.release.artefact import Release
 
     verdict = Release.examine(folder)
     release = verdict.release

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from eigenveil.cli.values import by_name
-from eigenveil.data.sources import CSVSource, RowSource, open_rows
+from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.columns import Reading, parsed_encode
+from eigenveil.data.sources.csv import CSVSource
+from eigenveil.data.sources.open import open_rows
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.wording import CENSORED, option
 

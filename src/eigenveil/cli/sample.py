@@ -42,7 +42,7 @@ def write_sample(file: Path, rows: int, seed: int) -> int:
     import csv
     import io
 
-    from eigenveil.datasets import Patients
+    from eigenveil.datasets.patients import Patients
     from eigenveil.storage.places import require_new, write_new
 
     if file.suffix.lower() != ".csv":

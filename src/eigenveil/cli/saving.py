@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.release import Release
+from eigenveil.release.artefact import Release
 from eigenveil.storage.places import require_new
 from eigenveil.storage.reservation import Reservation, reserved
 from eigenveil.wording import Phrase

@@ -17,6 +17,6 @@ __all__ = ["command"]
 )
 def command(folder: Path, key: Path) -> None:
     """Sign a release FOLDER that is intact and has no signature yet."""
-    from eigenveil.release import Release
+    from eigenveil.release.artefact import Release
 
     say(f"{folder}: signed by {Release.sign(folder, key)}")

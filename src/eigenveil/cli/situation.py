@@ -11,7 +11,7 @@ from eigenveil.cli.values import per_column
 from eigenveil.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
-    from eigenveil.planner import Situation
+    from eigenveil.planner.situation import Situation
 
 __all__ = ["situation_of", "size_of"]
 
@@ -20,7 +20,7 @@ _COMPONENTS = 5  # planned for where none are asked for
 
 def situation_of(ctx: click.Context, data: str | None, **options: Any) -> "Situation":
     """Return the public numbers of a release, and what is assumed about its table."""
-    from eigenveil.planner import Situation
+    from eigenveil.planner.situation import Situation
     from eigenveil.privacy.adjacency import Adjacency
     from eigenveil.privacy.budget import Budget
 

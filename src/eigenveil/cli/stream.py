@@ -105,7 +105,7 @@ def command(
     from eigenveil.cli.releasing import accounted, tell
     from eigenveil.cli.rows import ROW_OPTIONS, arrival_label, open_table
     from eigenveil.cli.saving import expected_size, keep, place_for
-    from eigenveil.estimators import StreamingPCA
+    from eigenveil.estimators.streaming import StreamingPCA
     from eigenveil.privacy.account import Account
     from eigenveil.privacy.budget import Budget
     from eigenveil.release.about import ABOUT as WORDS

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eigenveil.release import Release
+from eigenveil.release.artefact import Release
 from eigenveil.report.captured import captured_sentence
 from eigenveil.report.views import (
     component_agreement,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from eigenveil.release import Release
+    from eigenveil.release.artefact import Release
 
 __all__ = ["command"]
 
@@ -56,7 +56,7 @@ def command(folder: Path, data: str, keep: str | None, output: Path | None, **wr
     --encoding as for the release.
     Scores are NOT private with respect to DATA.
     """
-    from eigenveil.release import Release
+    from eigenveil.release.artefact import Release
     from eigenveil.release.projection import NO_CENTRE
 
     write = _writer(output, keep)

@@ -41,7 +41,7 @@ def command(
     """
     from eigenveil.cli.summary import owners
     from eigenveil.privacy.ledger import Ledger
-    from eigenveil.release import Release
+    from eigenveil.release.artefact import Release
     from eigenveil.release.receipts import require_paid
 
     verdict = Release.examine(folder, fingerprint=fingerprint, key=key)

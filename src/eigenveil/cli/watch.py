@@ -112,7 +112,7 @@ def command(
     from eigenveil.cli.releasing import accounted, tell
     from eigenveil.cli.rows import arrival_label, open_table
     from eigenveil.cli.saving import expected_size, keep, place_for
-    from eigenveil.estimators import ContinualCovariance, ContinualPCA
+    from eigenveil.estimators.continual import ContinualCovariance, ContinualPCA
     from eigenveil.privacy.account import Account
     from eigenveil.privacy.budget import Budget
 

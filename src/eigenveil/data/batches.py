@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from eigenveil.data.gram import public_rows
 from eigenveil.data.matrices import MatrixBatch
-from eigenveil.data.sources import Batch, RowSource
+from eigenveil.data.sources.arrays import Batch
+from eigenveil.data.sources.base import RowSource
 from eigenveil.exceptions import UnsupportedNotionError
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.wording import REPLACE_ONE, SINGLE_ROWS

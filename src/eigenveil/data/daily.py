@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import FRACTION_BITS, Clip
 from eigenveil.data.gram import MomentSum, limit_rows, moment_sensitivities, sums_are_exact
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.integers import fitted

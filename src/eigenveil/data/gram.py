@@ -24,7 +24,7 @@ from scipy.linalg import blas
 
 from eigenveil.data.bounded import Bounded, Norm
 from eigenveil.data.clip import BLOCK_BYTES, FRACTION_BITS, SHARE_BITS, Clip
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.integers import ExactSum, Integers, fitted, widened

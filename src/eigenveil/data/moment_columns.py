@@ -11,7 +11,7 @@ from eigenveil.data.basis_product import BASIS_BITS, BasisProduct, OuterSums
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import FRACTION_BITS, Clip
 from eigenveil.data.gram import Tally, integer_blocks, limit_rows, require_rows, sums_are_exact
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.integers import Integers, add, fitted, widened
 from eigenveil.privacy.adjacency import Adjacency

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import BLOCK_BYTES, NO_EXPONENT, Clip
 from eigenveil.data.gram import limit_rows, require_rows
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.integers import fitted, widened
 from eigenveil.privacy.adjacency import Adjacency

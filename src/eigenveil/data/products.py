@@ -30,8 +30,7 @@ from eigenveil.data.gram import (
     moment_sensitivities,
     require_rows,
 )
-from eigenveil.data.sources import RowSource
-from eigenveil.data.sources.base import HeldRows
+from eigenveil.data.sources.base import HeldRows, RowSource
 from eigenveil.exceptions import InvalidDataError, UnsupportedNotionError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.integers import ExactSum, in_all

@@ -20,7 +20,7 @@ from eigenveil.data.batches import Records
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import BLOCK_BYTES, FRACTION_BITS, Clip
 from eigenveil.data.matrices import MatrixBatch
-from eigenveil.data.sources import Batch
+from eigenveil.data.sources.arrays import Batch
 from eigenveil.data.updates import update_blocks, update_sum
 from eigenveil.privacy.adjacency import Adjacency
 

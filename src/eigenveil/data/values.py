@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.gram import public_rows
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.exceptions import UnsupportedNotionError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency

@@ -15,7 +15,7 @@ from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, StatedBounds
 from eigenveil.mechanisms.continual import DailyGate
 from eigenveil.privacy.adjacency import Unit
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.release import Release
+from eigenveil.release.artefact import Release
 from eigenveil.wording import option
 
 __all__ = ["ContinualCovariance", "ContinualPCA"]

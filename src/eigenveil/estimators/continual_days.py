@@ -15,14 +15,11 @@ from sklearn.base import BaseEstimator
 
 from eigenveil.data.clip import LARGEST_NORM
 from eigenveil.data.daily import DailyMoments, packed
-from eigenveil.data.sources import (
-    ArraySource,
-    RowSource,
-    ScaledSource,
-    is_streamed,
-    open_rows,
-    require_hidden_count,
-)
+from eigenveil.data.sources.arrays import ArraySource
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.iterables import require_hidden_count
+from eigenveil.data.sources.open import is_streamed, open_rows
+from eigenveil.data.sources.rowwise import ScaledSource
 from eigenveil.estimators.continual_persons import capped
 from eigenveil.estimators.continual_results import DailyPlan, daily_adjacency
 from eigenveil.estimators.continual_state import DailyState, kept_days

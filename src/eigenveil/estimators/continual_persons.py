@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from eigenveil.data.sources import ArraySource, GroupedSource, RowSource, grouped
+from eigenveil.data.sources.arrays import ArraySource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.ids import earlier_spellings, person_label
+from eigenveil.data.sources.units import GroupedSource, grouped
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy.adjacency import Unit
 

@@ -5,10 +5,11 @@ from typing import Any, Self
 
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from eigenveil.data.sources import RowSource, open_rows
+from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.columns import Encode
 from eigenveil.data.sources.features import Censored
 from eigenveil.data.sources.numerals import Decimal
+from eigenveil.data.sources.open import open_rows
 
 __all__ = ["PrivatePreprocessor"]
 

@@ -12,9 +12,13 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from eigenveil.data.gram import public_rows
-from eigenveil.data.sources import ArraySource, GroupedSource, RowSource, as_table, is_streamed
+from eigenveil.data.sources.arrays import ArraySource
 from eigenveil.data.sources.asking import asking_for_regression
+from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.design import reordered
+from eigenveil.data.sources.open import is_streamed
+from eigenveil.data.sources.tables import as_table
+from eigenveil.data.sources.units import GroupedSource
 from eigenveil.estimators.fitting import (
     fitting,
     warn_of_columns,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from eigenveil.data.scores import row_kinds
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.columns import parsed_encode
 from eigenveil.data.sources.features import DaysSince, Feature, Levels
 from eigenveil.data.sources.rowwise import ShownSource

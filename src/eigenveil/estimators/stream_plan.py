@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.sources import Batch
+from eigenveil.data.sources.arrays import Batch
 from eigenveil.estimators.stream_state import Stream
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate

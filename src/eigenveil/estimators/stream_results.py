@@ -18,7 +18,7 @@ from eigenveil.mechanisms.standardising import standardised_by_itself
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.clauses import CENTRE_CLAUSES, limits_clause
 from eigenveil.privacy.guarantee import Guarantee, Numerics
-from eigenveil.release import Release
+from eigenveil.release.artefact import Release
 from eigenveil.text import plural
 
 __all__ = ["published"]

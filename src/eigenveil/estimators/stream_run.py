@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.estimators.stream_persons import Arrival
 from eigenveil.estimators.stream_plan import StreamPlan
 from eigenveil.estimators.stream_state import Stream

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.estimators.fitting import noise_and_ledger
 from eigenveil.estimators.stream_persons import StreamPersons
 from eigenveil.estimators.stream_state import Stream

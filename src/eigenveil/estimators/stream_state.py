@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.sources import Batch
+from eigenveil.data.sources.arrays import Batch
 from eigenveil.estimators.stream_persons import StreamPersons
 from eigenveil.estimators.stream_possible import require_possible
 from eigenveil.exceptions import DuplicateBatchError, StateError

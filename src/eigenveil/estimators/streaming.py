@@ -10,15 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
-from eigenveil.data.sources import (
-    ArraySource,
-    RowSource,
-    ScaledSource,
-    grouped,
-    is_streamed,
-    open_rows,
-    shuffled,
-)
+from eigenveil.data.sources.arrays import ArraySource
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.open import is_streamed, open_rows
+from eigenveil.data.sources.rowwise import ScaledSource
+from eigenveil.data.sources.samples import shuffled
+from eigenveil.data.sources.units import grouped
 from eigenveil.estimators.fitting import (
     noise_and_ledger,
     renewed,

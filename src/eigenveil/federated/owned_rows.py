@@ -4,8 +4,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from eigenveil.data.sources import ArraySource, RowSource, as_table, open_rows
+from eigenveil.data.sources.arrays import ArraySource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.frames import is_frame, names
+from eigenveil.data.sources.open import open_rows
+from eigenveil.data.sources.tables import as_table
 from eigenveil.exceptions import InvalidParameterError
 
 __all__ = ["open_owned"]

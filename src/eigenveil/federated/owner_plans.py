@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.clip import Clip
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.exceptions import InvalidParameterError, TooFewRowsError
 from eigenveil.federated.messages import Invitation
 from eigenveil.federated.settings import OwnerSettings

@@ -27,12 +27,8 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.gram import public_rows
-from eigenveil.data.sources import (
-    OutsideSource,
-    ProjectedSource,
-    RowSource,
-    ScaledSource,
-)
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.rowwise import OutsideSource, ProjectedSource, ScaledSource
 from eigenveil.estimators.results import component_result
 from eigenveil.exceptions import InvalidDataError, LedgerError
 from eigenveil.federated.messages import (

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.clip import Clip
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.exceptions import InvalidBudgetError, InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.spiked import SpikedProjector, SpikedValues

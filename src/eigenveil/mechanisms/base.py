@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError, LedgerError
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.variates import normals

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import count, total
-from eigenveil.data.sources import RowSource, sampled
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.samples import sampled
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.numerics.pair_shares import PairShares

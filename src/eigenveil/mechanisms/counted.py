@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import count
-from eigenveil.data.sources import DrawnRow, RowSource, drawn_rows
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.samples import DrawnRow, drawn_rows
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate, Mechanism, Procedure

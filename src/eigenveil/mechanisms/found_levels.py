@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from eigenveil.data.levels import level_counts
-from eigenveil.data.sources import RowSource, ScaledSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.checked import count_checked
+from eigenveil.data.sources.rowwise import ScaledSource
 from eigenveil.exceptions import (
     EigenveilError,
     InvalidParameterError,

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment, total
-from eigenveil.data.sources import ChangedSource, RowSource, SquaredSource
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.limits import ChangedSource, SquaredSource
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov

@@ -26,13 +26,10 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.gram import moment_sensitivities, second_moment, total
-from eigenveil.data.sources import (
-    ChangedSource,
-    CircleSource,
-    RowSource,
-    circular_mean,
-    sampled,
-)
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.circle import CircleSource, circular_mean
+from eigenveil.data.sources.limits import ChangedSource
+from eigenveil.data.sources.samples import sampled
 from eigenveil.mechanisms.additive import VectorNoise, vector_noise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.centred import CentredResult

@@ -25,7 +25,8 @@ import numpy as np
 
 from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.gram import total
-from eigenveil.data.sources import RowSource, sampled
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.samples import sampled
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.additive import VectorNoise
 from eigenveil.mechanisms.base import Gate, Procedure

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.column_limits import ColumnLimits
-from eigenveil.data.sources import LimitedSource, RowSource
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.limits import LimitedSource
 from eigenveil.mechanisms.columns import Columns
 from eigenveil.mechanisms.mean import NoisyMean
 from eigenveil.privacy.clauses import KNOWN_TURN

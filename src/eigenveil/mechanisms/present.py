@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment, total
-from eigenveil.data.sources import PresentSource, RowSource
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.rowwise import PresentSource
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult

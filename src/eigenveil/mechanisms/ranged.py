@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.gram import moment_sensitivities
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.scalars.distances import (

@@ -28,7 +28,9 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.column_limits import ColumnLimits
-from eigenveil.data.sources import Batch, LimitedSource, RowSource
+from eigenveil.data.sources.arrays import Batch
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.limits import LimitedSource
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate

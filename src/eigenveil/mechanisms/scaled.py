@@ -14,7 +14,8 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 import numpy as np
 
 from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.sources import RowSource, ScaledSource
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.rowwise import ScaledSource
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult

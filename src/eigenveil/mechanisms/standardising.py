@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import column_squares, total
-from eigenveil.data.sources import Batch
+from eigenveil.data.sources.arrays import Batch
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.mean import PrivateMean

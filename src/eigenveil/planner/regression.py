@@ -14,7 +14,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from eigenveil.data.gram import most_rows
-from eigenveil.data.sources import ArraySource
+from eigenveil.data.sources.arrays import ArraySource
 from eigenveil.exceptions import (
     EigenveilError,
     InvalidParameterError,

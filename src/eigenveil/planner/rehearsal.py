@@ -22,7 +22,8 @@ from scipy.linalg import solve_triangular
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import FRACTION_BITS, Clip
 from eigenveil.data.products import MomentProducts
-from eigenveil.data.sources import ArraySource, Batch, RowSource
+from eigenveil.data.sources.arrays import ArraySource, Batch
+from eigenveil.data.sources.base import RowSource
 from eigenveil.mechanisms.additive import NoisyVector
 from eigenveil.mechanisms.base import Gate, Mechanism, Procedure
 from eigenveil.mechanisms.centred import CentredResult, Uncentred

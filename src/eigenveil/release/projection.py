@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.sources import as_table
+from eigenveil.data.sources.tables import as_table
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.text import plural
 from eigenveil.wording import option

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from eigenveil.exceptions import UncheckedPageError
 from eigenveil.release.signature import Signature
-from eigenveil.report.page import PAGE_FORMAT
+from eigenveil.report.page.document import PAGE_FORMAT
 from eigenveil.wording import VOUCHER
 
 if TYPE_CHECKING:

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data import Clip, open_rows, second_moment
 from eigenveil.data.bounded import Bounded
-from eigenveil.datasets import zipf_norms
+from eigenveil.data.clip import Clip
+from eigenveil.data.gram import second_moment
+from eigenveil.data.sources.open import open_rows
+from eigenveil.datasets.zipf import zipf_norms
 from eigenveil.mechanisms.covariance.adaptive_cleaned import AdaptiveCleanedCov
 from eigenveil.mechanisms.covariance.cleaned import CleanedCov
 from eigenveil.mechanisms.covariance.exponential import ExponentialCov

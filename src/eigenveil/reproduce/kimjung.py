@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.estimators import PrivatePCA
+from eigenveil.estimators.pca import PrivatePCA
 from eigenveil.numerics.metrics import captured_variance
 from eigenveil.reproduce.claims import Claim, below
 from eigenveil.reproduce.figure import Figure, Method, Panel, Settings

@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data import Clip, open_rows
+from eigenveil.data.clip import Clip
 from eigenveil.data.matrices import MatrixSource
-from eigenveil.data.sources import RowSource
-from eigenveil.datasets import SpikedGaussian, SpikedMatrices, SpikedSigns
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.open import open_rows
+from eigenveil.datasets.spiked_matrices import SpikedGaussian, SpikedMatrices, SpikedSigns
 from eigenveil.exceptions import EigenveilError
 from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
 from eigenveil.mechanisms.pca.boxed_oja import BoxedOjaPCA

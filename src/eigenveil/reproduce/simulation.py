@@ -6,8 +6,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data import Clip, open_rows
-from eigenveil.data.sources import RowSource
+from eigenveil.data.clip import Clip
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.open import open_rows
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.pca.spherical import directions
 from eigenveil.numerics.random import SimulationSource

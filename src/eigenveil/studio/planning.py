@@ -23,9 +23,12 @@ from eigenveil.cli.sample import write_sample
 from eigenveil.cli.situation import situation_of
 from eigenveil.data.sources.schema import columns_of
 from eigenveil.data.sources.version import table_version
-from eigenveil.estimators import PrivateCovariance, PrivatePCA
+from eigenveil.estimators.covariance import PrivateCovariance
+from eigenveil.estimators.pca import PrivatePCA
 from eigenveil.exceptions import BudgetExceededError, EigenveilError, InvalidParameterError
-from eigenveil.planner import Choice, Prediction, Situation, foresee
+from eigenveil.planner.choice import Choice
+from eigenveil.planner.predict import Prediction, foresee
+from eigenveil.planner.situation import Situation
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.balance import Balance
 from eigenveil.privacy.budget import Budget

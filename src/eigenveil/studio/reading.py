@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from eigenveil.cli.summary import distinguishable_components, headline
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.release import Release
+from eigenveil.release.artefact import Release
 from eigenveil.release.content import largest_arrays
 from eigenveil.release.export import FORMATS
 from eigenveil.release.verdict import Verdict

@@ -143,7 +143,7 @@ class Run:
     def _fingerprint(self) -> str | None:
         """Return the fingerprint of the release that the command has put in place."""
         try:
-            from eigenveil.release import Release
+            from eigenveil.release.artefact import Release
 
             return Release.fingerprint(self.place)
         except (EigenveilError, OSError):

@@ -15,7 +15,8 @@ from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.gram import public_rows, second_moment, sums_are_exact, total
 from eigenveil.data.norms import norm_counts
-from eigenveil.data.sources import RowSource, ScaledSource
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.rowwise import ScaledSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.federated.answerer import ColumnsError
 from eigenveil.federated.owned_rows import open_owned

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import moment_sensitivities, second_moment
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.data.spectrum import eigenvalues
 from eigenveil.mechanisms.additive import GaussianNoise, LaplaceNoise, VectorNoise
 from eigenveil.mechanisms.base import Gate, Mechanism

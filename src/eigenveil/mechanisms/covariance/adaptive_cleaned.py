@@ -29,7 +29,7 @@ from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import SMALLEST_NORM, Clip
 from eigenveil.data.gram import count, moment_sensitivities
 from eigenveil.data.norms import norm_counts, rows_beyond
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.cleaned import CleanedCov

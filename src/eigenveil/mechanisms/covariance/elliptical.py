@@ -30,7 +30,7 @@ from scipy.optimize import nnls
 
 from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.gram import second_moments
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix

@@ -31,7 +31,7 @@ from scipy.linalg import qr
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.data.spectrum import compressed, eigenvalues
 from eigenveil.mechanisms.additive import GaussianNoise, LaplaceNoise, VectorNoise
 from eigenveil.mechanisms.base import Gate

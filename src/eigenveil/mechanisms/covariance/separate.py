@@ -25,7 +25,7 @@ from scipy.optimize import isotonic_regression
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.data.spectrum import eigenvalues
 from eigenveil.mechanisms.additive import (
     GaussianNoise,

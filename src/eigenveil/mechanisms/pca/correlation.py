@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.column_limits import ColumnLimits
-from eigenveil.data.sources import LimitedSource, RowSource, ScaledSource
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.limits import LimitedSource
+from eigenveil.data.sources.rowwise import ScaledSource
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult

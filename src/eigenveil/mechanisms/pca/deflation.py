@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 from eigenveil.data.batches import Batches, Records, check_batches, count_records
 from eigenveil.data.clip import Clip
 from eigenveil.data.matrices import MatrixSource
-from eigenveil.data.sources import RowSource, shuffled
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.samples import shuffled
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.components import NoisyComponents

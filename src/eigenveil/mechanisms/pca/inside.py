@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
-from eigenveil.data.sources import ProjectedSource, RowSource
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.rowwise import ProjectedSource
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix

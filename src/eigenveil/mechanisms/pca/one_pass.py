@@ -35,7 +35,9 @@ from eigenveil.data.batches import Batches, Records, check_batches, count_record
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import trace
 from eigenveil.data.matrices import MatrixSource
-from eigenveil.data.sources import Batch, RowSource, shuffled
+from eigenveil.data.sources.arrays import Batch
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.samples import shuffled
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate

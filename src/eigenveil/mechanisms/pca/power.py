@@ -33,7 +33,7 @@ from eigenveil.data.basis_product import BasisProduct
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import trace
 from eigenveil.data.moment_columns import moment_columns, unscaled
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.checked import count_checked
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from eigenveil.data.clip import Clip
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGaussPCA
 from eigenveil.mechanisms.pca.components import NoisyComponents

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import public_rows, second_moment
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.data.spectrum import compressed, projector
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
 from eigenveil.mechanisms.base import Gate

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
 from eigenveil.data.products import moment_products
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.data.spectrum import eigenvalues, inside
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.base import Gate

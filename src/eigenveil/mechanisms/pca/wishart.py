@@ -15,7 +15,7 @@ from typing import ClassVar
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.wishart import WishartCov
 from eigenveil.mechanisms.pca.components import NoisyComponents, leading

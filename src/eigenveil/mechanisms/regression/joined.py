@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.gram import second_moment, total
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.design import ColumnsSource, GradientRows, ResidualRows
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate

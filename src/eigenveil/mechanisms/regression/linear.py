@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
 from eigenveil.data.gram import total, trace
-from eigenveil.data.sources import RowSource, ScaledSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.design import (
     ColumnsSource,
     DesignRows,
@@ -36,6 +36,7 @@ from eigenveil.data.sources.design import (
     Records,
     ResidualRows,
 )
+from eigenveil.data.sources.rowwise import ScaledSource
 from eigenveil.exceptions import InvalidDataError, NothingFoundError
 from eigenveil.mechanisms.additive import LaplaceNoise, VectorNoise
 from eigenveil.mechanisms.base import Gate

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from eigenveil.data.clip import Clip
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.exceptions import TooFewRowsError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.execute import private_scale_words

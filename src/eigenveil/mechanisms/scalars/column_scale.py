@@ -25,7 +25,8 @@ from scipy.special import ndtri
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.norms import BRACKETS, column_counts
-from eigenveil.data.sources import RowSource, ScaledSource
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.rowwise import ScaledSource
 from eigenveil.mechanisms.additive import LaplaceNoise, NoisyVector, VectorNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.paired import drawn_pairs

@@ -30,7 +30,7 @@ from scipy.special import ndtr, ndtri
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import LARGEST_NORM, NO_EXPONENT, SMALLEST_NORM, Clip
 from eigenveil.data.norms import distance_counts
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.mechanisms.additive import LaplaceNoise, VectorNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.numerics.random import NoiseSource

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
 from eigenveil.data.gram import public_rows
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.data.values import value_counts
 from eigenveil.exceptions import UnsupportedNotionError
 from eigenveil.mechanisms.base import Gate

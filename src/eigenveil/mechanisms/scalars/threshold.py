@@ -31,7 +31,7 @@ from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import NO_EXPONENT, SMALLEST_NORM, Clip
 from eigenveil.data.gram import trace
 from eigenveil.data.norms import norm_counts, weighted_counts
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import RowSource
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.scalars.radius import PrivateRadius
 from eigenveil.mechanisms.scalars.sparse_vector import SparseVector

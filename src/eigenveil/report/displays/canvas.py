@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, Self
 
 from eigenveil.exceptions import MissingExtraError
-from eigenveil.release import Release
+from eigenveil.release.artefact import Release
 
 __all__ = [
     "GREY",

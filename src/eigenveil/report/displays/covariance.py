@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.release import Release
+from eigenveil.release.artefact import Release
 from eigenveil.report.displays.canvas import (
     INK,
     LINE,

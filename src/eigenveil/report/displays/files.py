@@ -8,13 +8,13 @@ import numpy as np
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy.ledger import Balance, Ledger
-from eigenveil.release import Release
+from eigenveil.release.artefact import Release
 from eigenveil.release.receipts import entries_named
 from eigenveil.report.displays.canvas import ReleaseDisplay, matplotlib
 from eigenveil.report.displays.covariance import CovarianceDisplay
 from eigenveil.report.displays.loadings import LoadingsDisplay
 from eigenveil.report.displays.scree import ScreeDisplay
-from eigenveil.report.page import render
+from eigenveil.report.page.document import render
 from eigenveil.report.views import spectrum
 from eigenveil.storage.places import require_new, require_outside, write_new
 

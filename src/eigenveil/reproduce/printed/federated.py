@@ -12,7 +12,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data import Clip, open_rows
+from eigenveil.data.clip import Clip
+from eigenveil.data.sources.open import open_rows
 from eigenveil.federated import weights
 from eigenveil.federated.aggregate import Assembled, assembled, leading_basis
 from eigenveil.federated.spiked import SpikedClient
