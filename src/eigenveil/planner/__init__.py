@@ -1,38 +1,15 @@
 """What a release will be like, from public numbers: its stages, its error, which mechanism."""
 
-from eigenveil.planner.choice import Choice, choose
-from eigenveil.planner.predict import (
-    Needed,
-    Prediction,
-    Recommendation,
-    foresee,
-    needed_epsilon,
-    needed_rows,
-    predict,
-    predictions,
-    recommend,
-)
-from eigenveil.planner.reference import Rate, reference
-from eigenveil.planner.scales import default_scale_share, private_scale_share
-from eigenveil.planner.situation import Situation, Spiked, spiked
+from eigenveil.doors import lazy_names
 
-__all__ = [
-    "Choice",
-    "Needed",
-    "Prediction",
-    "Rate",
-    "Recommendation",
-    "Situation",
-    "Spiked",
-    "choose",
-    "default_scale_share",
-    "foresee",
-    "needed_epsilon",
-    "needed_rows",
-    "predict",
-    "predictions",
-    "private_scale_share",
-    "recommend",
-    "reference",
-    "spiked",
-]
+_HOMES = {
+    "choice": "Choice choose",
+    "predict": (
+        "Needed Prediction Recommendation foresee needed_epsilon needed_rows predict "
+        "predictions recommend"
+    ),
+    "reference": "Rate reference",
+    "scales": "default_scale_share private_scale_share",
+    "situation": "Situation Spiked spiked",
+}
+__all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

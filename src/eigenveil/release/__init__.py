@@ -1,7 +1,10 @@
 """The artefact: arrays, a versioned statement and a page for people."""
 
-from eigenveil.privacy.contribution import Contribution
-from eigenveil.release.artefact import Release
-from eigenveil.release.signature import generate_key, private_key
+from eigenveil.doors import lazy_names
 
-__all__ = ["Contribution", "Release", "generate_key", "private_key"]
+_HOMES = {
+    "artefact": "Release",
+    "eigenveil.privacy.contribution": "Contribution",
+    "signature": "generate_key private_key",
+}
+__all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)
