@@ -9,7 +9,7 @@ from eigenveil.privacy.accounting import epsilon_of, fits
 from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import ZCDP, Approx, Gaussian, Pure
-from eigenveil.privacy.federated import FederatedGuarantee
+from eigenveil.privacy.federated_guarantee import FederatedGuarantee
 from eigenveil.privacy.guarantee import (
     Guarantee,
     Kind,

@@ -11,7 +11,7 @@ from eigenveil.privacy.accounting import delta_of, epsilon_of, fits, gaussian_mu
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import largest, whole_strength
 from eigenveil.privacy.cost import ZCDP, Approx, Composed, Gaussian, Pure
-from eigenveil.privacy.filters import LEAK_SHARE, Spent, admit, left, used
+from eigenveil.privacy.privacy_filters import LEAK_SHARE, Spent, admit, left, used
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 KINDS = {

@@ -21,7 +21,7 @@ from eigenveil.exceptions import InvalidParameterError, VerificationError
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Pure
-from eigenveil.privacy.federated import FederatedGuarantee
+from eigenveil.privacy.federated_guarantee import FederatedGuarantee
 from eigenveil.privacy.guarantee import Kind
 from eigenveil.release import Contribution, schema
 from eigenveil.release.export import export

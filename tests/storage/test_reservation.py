@@ -11,7 +11,7 @@ import pytest
 
 from eigenveil import PrivatePCA, Release
 from eigenveil.exceptions import InvalidParameterError, VerificationError
-from eigenveil.storage import places
+from eigenveil.storage import paths as places
 from eigenveil.storage.reservation import abandon, reserved
 
 ROWS = np.random.default_rng(0).standard_normal((40, 3))

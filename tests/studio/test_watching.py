@@ -7,7 +7,7 @@ from eigenveil.federated.codes import Code
 from eigenveil.federated.journal import Event, Happening, Journal
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Gaussian, Pure
-from eigenveil.storage.places import JOURNAL
+from eigenveil.storage.paths import JOURNAL
 from tests.cli.conftest import invoke
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from eigenveil.cli.alone import alone
 from eigenveil.cli.balance import balance
 from eigenveil.cli.options import beware, bewaring
 from eigenveil.cli.printing import say, say_json
@@ -34,6 +33,7 @@ from eigenveil.federated.owner import Owner
 from eigenveil.privacy.accounting import compose, epsilon_of
 from eigenveil.privacy.guarantee import Guarantee, guarantee_from_dict
 from eigenveil.privacy.ledger import Entry, Ledger
+from eigenveil.storage.durable import alone
 from eigenveil.text import plural
 
 if TYPE_CHECKING:

@@ -30,13 +30,12 @@ from eigenveil.estimators.pca import PrivatePCA
 from eigenveil.exceptions import EigenveilError
 from eigenveil.federated.configuration import read_server
 from eigenveil.federated.flower.keys import make_certificate, make_node_key
-from eigenveil.federated.private import private_file
 from eigenveil.federated.secure.agreement import SecureAgreement
 from eigenveil.numerics.metrics import captured_variance, subspace_distance
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
 from eigenveil.release.signature import generate_key, private_key
-from eigenveil.storage.places import require_new
+from eigenveil.storage.paths import private_file, require_new
 from eigenveil.text import typed
 
 __all__ = ["run"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from eigenveil.cli.printing import say
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.federated.messages import check_name
-from eigenveil.storage.places import require_new
+from eigenveil.storage.paths import require_new
 from eigenveil.text import typed
 
 __all__ = ["write_files"]

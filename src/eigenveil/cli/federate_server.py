@@ -6,7 +6,6 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from eigenveil.cli.alone import alone
 from eigenveil.cli.federate_status import line, standing
 from eigenveil.cli.printing import say, say_json
 from eigenveil.cli.releasing import tell
@@ -19,9 +18,10 @@ from eigenveil.federated.configuration import ServerConfiguration
 from eigenveil.federated.coordinator import Coordinator
 from eigenveil.federated.journal import Event, Happening, Journal
 from eigenveil.federated.messages import Code, largest_size
-from eigenveil.federated.private import private_folder
 from eigenveil.release.about import about_settings
 from eigenveil.release.artefact import Release
+from eigenveil.storage.durable import alone
+from eigenveil.storage.paths import private_folder
 from eigenveil.storage.reservation import abandon
 from eigenveil.text import typed
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from eigenveil.cli.alone import alone
 from eigenveil.cli.balance import balance
 from eigenveil.cli.federate_client import answer_all, standing
 from eigenveil.cli.federate_status import asked_for
@@ -31,7 +30,8 @@ from eigenveil.privacy.accounting import epsilon_of
 from eigenveil.privacy.budget import stated
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.signature import private_key
-from eigenveil.storage.places import require_new
+from eigenveil.storage.durable import alone
+from eigenveil.storage.paths import require_new
 from eigenveil.text import plural
 
 if TYPE_CHECKING:

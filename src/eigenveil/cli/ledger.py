@@ -68,7 +68,7 @@ def command() -> None:
 def _init(file: Path, **terms: Any) -> None:
     """Start a ledger FILE with a total budget for one table."""
     from eigenveil.privacy.ledger import Ledger
-    from eigenveil.storage.places import require_outside
+    from eigenveil.storage.paths import require_outside
 
     require_outside(file)
     given = {name: value for name, value in terms.items() if value is not None}
@@ -134,7 +134,7 @@ def _export(file: Path, output: Path) -> None:
     """Write every charge to a CSV or JSON file."""
     from eigenveil.cli.balance import balance
     from eigenveil.privacy.ledger import Ledger
-    from eigenveil.storage.places import require_new
+    from eigenveil.storage.paths import require_new
 
     require_new(output, "choose a new file")
     ledger = Ledger(file)

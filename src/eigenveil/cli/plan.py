@@ -227,7 +227,7 @@ def _advice(
 
 def _require_picture(figure: Path) -> None:
     """Refuse a taken name before a minute of predictions."""
-    from eigenveil.storage.places import require_new
+    from eigenveil.storage.paths import require_new
 
     if figure.suffix.lower() not in (".png", ".svg"):
         raise InvalidParameterError(f"{figure}: give --figure a name in .png or .svg")

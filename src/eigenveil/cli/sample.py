@@ -43,7 +43,7 @@ def write_sample(file: Path, rows: int, seed: int) -> int:
     import io
 
     from eigenveil.datasets.patients import Patients
-    from eigenveil.storage.places import require_new, write_new
+    from eigenveil.storage.paths import require_new, write_new
 
     if file.suffix.lower() != ".csv":
         raise InvalidParameterError(f"{file.name}: give a name in .csv")

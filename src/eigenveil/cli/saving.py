@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.release.artefact import Release
-from eigenveil.storage.places import require_new
+from eigenveil.storage.paths import require_new
 from eigenveil.storage.reservation import Reservation, reserved
 from eigenveil.wording import Phrase
 

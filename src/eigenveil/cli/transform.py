@@ -124,7 +124,7 @@ def _writer(
             f"{output.name} would hold numbers alone: with --keep, give -o a name in .csv or "
             ".parquet"
         )
-    from eigenveil.storage.places import require_new
+    from eigenveil.storage.paths import require_new
 
     require_new(output, "choose a new file with -o")
     return lambda titles, scores: form(titles, scores, output)

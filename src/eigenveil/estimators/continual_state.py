@@ -28,8 +28,7 @@ from eigenveil.exceptions import DuplicateBatchError, StateError
 from eigenveil.mechanisms.continual import DailyGate
 from eigenveil.privacy.adjacency import ROW, Unit
 from eigenveil.storage.durable import locked, replace_file, unchanged
-from eigenveil.storage.paths import read_regular, real_path
-from eigenveil.storage.places import require_outside
+from eigenveil.storage.paths import read_regular, real_path, require_outside
 from eigenveil.storage.state_file import decode_arrays, pack_state, unpack_state
 from eigenveil.wording import NEW_LABEL, RESTORE
 

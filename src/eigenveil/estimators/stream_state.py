@@ -37,8 +37,7 @@ from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.storage.durable import locked, replace_file, unchanged
-from eigenveil.storage.paths import read_regular, real_path
-from eigenveil.storage.places import require_outside
+from eigenveil.storage.paths import read_regular, real_path, require_outside
 from eigenveil.storage.state_file import (
     decode_arrays,
     leftovers,

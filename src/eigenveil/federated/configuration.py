@@ -29,7 +29,7 @@ from eigenveil.federated.toml import (
     tables,
 )
 from eigenveil.federated.toml import text as any_text
-from eigenveil.storage.places import JOURNAL
+from eigenveil.storage.paths import JOURNAL
 
 if TYPE_CHECKING:
     from eigenveil.federated.secure.agreement import SecureAgreement

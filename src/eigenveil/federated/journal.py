@@ -16,7 +16,7 @@ from typing import Self
 
 from eigenveil.exceptions import StateError
 from eigenveil.federated.messages import Code
-from eigenveil.federated.private import private_file
+from eigenveil.storage.paths import private_file
 
 __all__ = ["Event", "Happening", "Journal"]
 

@@ -34,7 +34,7 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import whole_strength
 from eigenveil.privacy.contribution import Contribution, promise_to_dict
 from eigenveil.privacy.cost import Approx
-from eigenveil.privacy.federated import FederatedGuarantee
+from eigenveil.privacy.federated_guarantee import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee, Numerics, guarantee_from_dict
 from eigenveil.release.artefact import Release
 

@@ -33,8 +33,8 @@ from eigenveil.privacy.accounting import compose, covers, fits, parts_of, split
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import largest, whole_strength
 from eigenveil.privacy.cost import Cost, Gaussian
-from eigenveil.privacy.filters import adaptive_part
 from eigenveil.privacy.ledger import Balance, Entry, Ledger
+from eigenveil.privacy.privacy_filters import adaptive_part
 from eigenveil.text import listed, printable
 from eigenveil.wording import Phrase
 

@@ -29,8 +29,8 @@ from eigenveil.privacy.accounting import parts_of
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Cost, cost_from_dict, cost_to_dict
-from eigenveil.privacy.filters import Spent
-from eigenveil.storage.locks import LockTimeoutError, lock, sync
+from eigenveil.privacy.privacy_filters import Spent
+from eigenveil.storage.durable import LockTimeoutError, lock, sync
 from eigenveil.storage.paths import write_advice
 from eigenveil.text import printable
 from eigenveil.wording import Phrase

@@ -30,7 +30,7 @@ from eigenveil.exceptions import (
     VerificationError,
 )
 from eigenveil.privacy.contribution import Contribution, check_owners, promise_to_dict
-from eigenveil.privacy.federated import FederatedGuarantee
+from eigenveil.privacy.federated_guarantee import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.release import schema
 from eigenveil.release.about import about_settings

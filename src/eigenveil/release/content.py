@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from eigenveil.exceptions import AlteredReleaseError, InvalidParameterError
 from eigenveil.privacy.contribution import Contribution, promise_from_dict
-from eigenveil.privacy.federated import FederatedGuarantee
+from eigenveil.privacy.federated_guarantee import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.release import schema
 from eigenveil.storage.archive import unzip

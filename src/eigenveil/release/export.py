@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, MissingExtraError
 from eigenveil.release.artefact import Release
 from eigenveil.release.projection import Projection
-from eigenveil.storage.places import require_new, write_new
+from eigenveil.storage.paths import require_new, write_new
 from eigenveil.text import is_formula, printable
 from eigenveil.wording import Phrase
 

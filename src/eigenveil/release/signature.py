@@ -19,8 +19,7 @@ from eigenveil.exceptions import (
     MissingExtraError,
     VerificationError,
 )
-from eigenveil.storage.paths import read_regular
-from eigenveil.storage.places import require_new, write_new
+from eigenveil.storage.paths import read_regular, require_new, write_new
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (

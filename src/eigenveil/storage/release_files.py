@@ -14,7 +14,7 @@ from pathlib import Path
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, VerificationError
 from eigenveil.storage.archive import LARGEST_MEMBER, open_archive, zipped
-from eigenveil.storage.places import draft_of, is_empty
+from eigenveil.storage.paths import draft_of, is_empty
 
 __all__ = ["FILES", "LARGEST", "SIGNATURE", "SUMS", "add_signature", "read", "sums"]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.storage.archive import LARGEST_MEMBER, zipped
-from eigenveil.storage.places import draft_of, is_empty, is_zip, require_new
+from eigenveil.storage.paths import draft_of, is_empty, is_zip, require_new
 from eigenveil.wording import Part
 
 __all__ = ["Reservation", "abandon", "reserved"]

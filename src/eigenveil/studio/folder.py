@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.storage.places import JOURNAL, RELEASE_MARKS
+from eigenveil.storage.paths import JOURNAL, RELEASE_MARKS
 
 __all__ = ["Folder"]
 

@@ -10,7 +10,7 @@ from eigenveil.cli.ledger import history as entries_of
 from eigenveil.exceptions import EigenveilError, InvalidParameterError
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.storage.places import require_outside
+from eigenveil.storage.paths import require_outside
 from eigenveil.studio.costs import cost_of
 from eigenveil.studio.server import Asked, Studio
 

@@ -34,7 +34,7 @@ from eigenveil.privacy.balance import Balance
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.storage.places import require_new
+from eigenveil.storage.paths import require_new
 from eigenveil.studio.costs import cost_of
 from eigenveil.studio.script import notebook, script
 from eigenveil.studio.server import Asked, Studio

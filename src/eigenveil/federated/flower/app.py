@@ -30,10 +30,9 @@ from eigenveil.federated.flower.envelope import content, held
 from eigenveil.federated.journal import Event, Happening, Journal
 from eigenveil.federated.messages import Code, Refusal, encode
 from eigenveil.federated.owner import Owner
-from eigenveil.federated.private import private_folder
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.storage.durable import locked
-from eigenveil.storage.places import require_new
+from eigenveil.storage.paths import private_folder, require_new
 
 __all__ = ["GridTransport", "client", "server"]
 

@@ -24,8 +24,8 @@ from eigenveil.mechanisms.bounds import reach_of
 from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import whole_strength
+from eigenveil.privacy.collusion import Honest
 from eigenveil.privacy.cost import Cost, Gaussian
-from eigenveil.privacy.honest import Honest
 from eigenveil.privacy.shared_noise import SharedNoise
 
 __all__ = ["Member", "SecureAgreement", "Step", "StepKind"]

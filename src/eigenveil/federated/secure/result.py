@@ -29,7 +29,7 @@ from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.contribution import Contribution
 from eigenveil.privacy.cost import Gaussian
-from eigenveil.privacy.federated import FederatedGuarantee
+from eigenveil.privacy.federated_guarantee import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.release.artefact import Release
 

@@ -16,7 +16,7 @@ from eigenveil.report.displays.loadings import LoadingsDisplay
 from eigenveil.report.displays.scree import ScreeDisplay
 from eigenveil.report.page.document import render
 from eigenveil.report.views import spectrum
-from eigenveil.storage.places import require_new, require_outside, write_new
+from eigenveil.storage.paths import require_new, require_outside, write_new
 
 __all__ = ["figures", "write"]
 

@@ -8,17 +8,16 @@ from eigenveil.privacy import ledger_file
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import NOTHING, Cost
-from eigenveil.privacy.filters import Spent, admit, leaks_too_much, used
 from eigenveil.privacy.ledger_file import Ends, Entry
+from eigenveil.privacy.privacy_filters import Spent, admit, leaks_too_much, used
 from eigenveil.wording import Part, Phrase
-
-__all__ = ["require", "require_all"]
 
 _OF_PERSONS = Phrase(
     python="Ledger.create(path, ..., unit='person')",
     shell="eigenveil ledger init FILE --unit person --epsilon E --delta D",
     file="eigenveil ledger init FILE --unit person --epsilon E --delta D",
 )
+
 _WHOSE_ROWS = Phrase(
     python="pass groups to fit, or unit with a file",
     shell="give --unit COLUMN",

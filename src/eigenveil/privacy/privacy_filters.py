@@ -42,13 +42,14 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import largest
 from eigenveil.privacy.cost import ZCDP, Cost, Gaussian
 
-__all__ = ["LEAK_SHARE", "Spent", "adaptive_part", "admit", "leaks_too_much", "left", "used"]
-
 Currency = Literal["epsilon", "mu-squared", "rho"]
 
 LEAK_SHARE = Fraction(1, 8)  # of delta, set aside for approximate costs
+
 _TAIL_SHARE = Fraction(1, 16)  # of delta, for each Gaussian cost that is counted in epsilon
+
 _UNIT = Fraction(1, 1 << 128)  # sums are whole numbers of it, rounded up
+
 _LARGEST = 1 << 1024  # of a sum: more than any number of releases can spend
 
 

@@ -8,8 +8,6 @@ from eigenveil.privacy.accounting import epsilon_of
 from eigenveil.privacy.budget import stated
 from eigenveil.privacy.cost import Gaussian
 
-__all__ = ["Honest"]
-
 _MOST_SHOWN = 8  # rows of the table in a sentence
 
 

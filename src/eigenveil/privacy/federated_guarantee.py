@@ -22,14 +22,15 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import ZCDP, Approx, Cost, Pure
 from eigenveil.privacy.guarantee import EXAMPLE_DELTA, Guarantee, Kind, Numerics
 
-__all__ = ["FederatedGuarantee"]
-
 _OWN_BOUNDS = "each owner's own, in its statement"
+
 _MORE_BOUNDS = "more at single owners, in their statements"
+
 _WITHIN = (
     "variance within owners: rows are taken about their own owner's centre, and how far the "
     "centres of owners lie apart is not part of it"
 )
+
 _TOTAL = "total variance: rows of all owners are taken about one common centre"
 
 
