@@ -32,7 +32,7 @@ from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
 from eigenveil import PrivatePCA
-from eigenveil.data.products import MomentProducts
+from eigenveil.exact import MomentProducts
 from eigenveil.exceptions import EigenveilError
 from eigenveil.mechanisms.covariance.gauss import GaussCov
 from eigenveil.mechanisms.covariance.wishart import WishartCov

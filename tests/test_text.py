@@ -7,9 +7,9 @@ import pytest
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.pca.oja import Oja
 from eigenveil.mechanisms.registry import Terms
-from eigenveil.numerics.spiked_model import SpikedModel
+from eigenveil.numerics import SpikedModel
 from eigenveil.planner import Situation, choose
-from eigenveil.privacy.budget import Budget
+from eigenveil.privacy import Budget
 from eigenveil.text import is_formula, percent, plural, printable, typed
 
 

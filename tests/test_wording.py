@@ -17,7 +17,6 @@ from click.testing import CliRunner
 
 import eigenveil
 from eigenveil.cli import main
-from eigenveil.data.sources import IterableSource, open_rows
 from eigenveil.estimators import (
     ContinualCovariance,
     PrivateCovariance,
@@ -31,9 +30,9 @@ from eigenveil.federated.configuration import _CLIENT, _OWNER, _SERVER
 from eigenveil.federated.messages import Code, ProtocolError
 from eigenveil.mechanisms.registry import LazyEntry
 from eigenveil.planner import Situation, predict
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy import Budget, Ledger
 from eigenveil.release.export import export
+from eigenveil.rows import IterableSource, open_rows
 from eigenveil.wording import BOUNDS, Phrase, option
 
 SOURCES = Path(eigenveil.__file__).parent

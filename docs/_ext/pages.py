@@ -15,7 +15,7 @@ import click
 from eigenveil import exceptions
 from eigenveil.cli import main
 from eigenveil.mechanisms.registry import entries
-from eigenveil.privacy.guarantee import Kind, Numerics
+from eigenveil.privacy import Kind, Numerics
 
 DOCS = Path(__file__).parents[1]
 ROOT = DOCS.parent

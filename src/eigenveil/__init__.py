@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from eigenveil.data.sources import open_rows
     from eigenveil.estimators import (
         ContinualCovariance,
         ContinualPCA,
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from eigenveil.numerics.spiked_model import SpikedModel
     from eigenveil.privacy.ledger import Ledger
     from eigenveil.release import Release
+    from eigenveil.rows import open_rows
 
 __all__ = [
     "ContinualCovariance",
@@ -47,7 +47,7 @@ _HOMES = {
     "intervals": "eigenveil.estimators.intervals",
     "SpikedModel": "eigenveil.numerics.spiked_model",
     "Release": "eigenveil.release",
-    "open_rows": "eigenveil.data.sources",
+    "open_rows": "eigenveil.rows",
 }
 
 

@@ -24,7 +24,8 @@ def lazy_names(
     def get(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = modules[name]
-        return getattr(import_module(module if "." in module else f"{package}.{module}"), name)
+        home = modules[name]
+        module = home if home.startswith("eigenveil.") else f"{package}.{home}"
+        return getattr(import_module(module), name)
 
     return sorted(modules), get, lambda: sorted(modules)

@@ -26,7 +26,7 @@ from eigenveil.exceptions import InvalidParameterError
 from eigenveil.federated import OwnerSettings
 from eigenveil.federated.weights import MECHANISMS
 from eigenveil.planner import Situation, predict
-from eigenveil.privacy.budget import Budget
+from eigenveil.privacy import Budget
 from tests.documents.tables import by_file, overview
 
 def told(*words):

@@ -45,7 +45,7 @@ def test_the_tracer_sees_a_return():
 
     def job():
         from eigenveil.mechanisms.additive import vector_noise
-        from eigenveil.privacy.cost import Gaussian
+        from eigenveil.privacy import Gaussian
         from eigenveil.text import plural  # of the cellar: no part of the floor
 
         plural("row", 2)

@@ -78,7 +78,7 @@ def is_floor(file: str) -> bool:
 
 def trace(job: Callable[[], Any]) -> Walk:
     """Run a job twice, and follow the second run: with numpy, as where nothing is compiled."""
-    with patch("eigenveil.data.compiled.library", lambda: None):
+    with patch("eigenveil.numerics.kernels.library", lambda: None):
         return _followed(job)
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from eigenveil.mechanisms import GaussCov
 from eigenveil.mechanisms.covariance.gauss import Gauss
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Gaussian
 from tests.cli.conftest import fails, invoke
 
 

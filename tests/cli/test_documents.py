@@ -8,7 +8,7 @@ import pytest
 
 import eigenveil.planner
 from eigenveil import Release
-from eigenveil.numerics.random import SimulationSource
+from eigenveil.numerics import SimulationSource
 from tests.cli.conftest import invoke
 
 ROOT = Path(__file__).parents[2]

@@ -29,7 +29,7 @@ from eigenveil.federated.messages import (
     largest_size,
 )
 from eigenveil.federated.simulation import InProcess
-from eigenveil.storage.durable import locked
+from eigenveil.storage import locked
 from tests.cli.conftest import fails, invoke
 from tests.cli.test_documents import examples, pattern
 from tests.federated.stubs import NAMES, D, K, Stub, agreement

@@ -11,7 +11,7 @@ from eigenveil.federated.configuration import JOURNAL, read_client, read_server
 from eigenveil.federated.journal import Event, Happening, Journal
 from eigenveil.federated.secure.agreement import SecureAgreement
 from eigenveil.federated.secure.configuration import read_agreement
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy import Ledger
 from eigenveil.release import Release
 from tests.cli.conftest import fails, invoke
 from tests.federated.secure.parties import Server, agreement, simulated, tables

@@ -12,8 +12,7 @@ from eigenveil import Ledger, Release
 from eigenveil.__main__ import _interrupt_when_asked_to_end
 from eigenveil.cli.federate_client import standing
 from eigenveil.cli.stopping import stoppable
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.privacy import Adjacency, Gaussian
 from tests.cli.conftest import but_for_noise, invoke
 
 # The child stops at a known place and says so by a file.
@@ -21,7 +20,7 @@ CHILD = """
 import sys, time
 from pathlib import Path
 from eigenveil.__main__ import run
-from eigenveil.data.sources import CSVSource
+from eigenveil.rows import CSVSource
 from eigenveil.release import Release
 
 def wait(*arguments, **options):

@@ -12,7 +12,7 @@ from eigenveil.cli.mechanisms import rows
 from eigenveil.exceptions import BoundsRequiredError, UnsupportedNotionError
 from eigenveil.mechanisms.registry import entries
 from eigenveil.planner import Situation, choose
-from eigenveil.privacy.budget import Budget
+from eigenveil.privacy import Budget
 from tests.cli.conftest import invoke
 
 ESTIMATORS = {"components": PrivatePCA, "covariance": PrivateCovariance}

@@ -53,7 +53,7 @@ def test_a_file_and_its_public_numbers_are_the_same_plan(files):
 
 
 def test_no_row_is_read_where_the_number_of_rows_is_given(files, monkeypatch):
-    from eigenveil.data.sources import CSVSource
+    from eigenveil.rows import CSVSource
 
     def refuse(self):
         raise AssertionError("read")
@@ -341,7 +341,7 @@ class TestFigure:
         pytest.importorskip("matplotlib")
         from eigenveil.cli import figure
         from eigenveil.planner import Situation, predict, recommend
-        from eigenveil.privacy.budget import Budget
+        from eigenveil.privacy import Budget
 
         seen = {}
         honest = figure.PlanDisplay.from_predictions.__func__

@@ -10,7 +10,7 @@ import pytest
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA, Release, StreamingPCA
 from eigenveil.cli.saving import expected_size
-from eigenveil.storage.paths import is_empty
+from eigenveil.storage import is_empty
 from tests.cli.conftest import NUMBERS, fails, invoke
 from tests.storage.test_reservation import FullDisk
 

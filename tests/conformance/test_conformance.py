@@ -17,9 +17,8 @@ import eigenveil.mechanisms
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
 from eigenveil.mechanisms import Gate
 from eigenveil.mechanisms.registry import entries
-from eigenveil.numerics.random import SimulationSource, SystemSource
-from eigenveil.privacy.cost import Composed
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.numerics import SimulationSource, SystemSource
+from eigenveil.privacy import Composed, Ledger
 from tests.conformance.case import ADD, REPLACE, dense_counts
 from tests.conformance.table import TABLE
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import eigenveil
 from eigenveil.mechanisms.registry import Entry, entries
-from eigenveil.privacy.guarantee import Kind, Numerics
+from eigenveil.privacy import Kind, Numerics
 from tests.documents import benchmarks, papers
 
 ROOT = Path(__file__).parents[2]

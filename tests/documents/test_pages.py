@@ -8,9 +8,7 @@ import pytest
 from eigenveil import Release
 from eigenveil.estimators import stream_state
 from eigenveil.exceptions import VerificationError
-from eigenveil.privacy import ledger_file
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.privacy import Budget, Gaussian, ledger_file
 from eigenveil.release import schema, signature
 from tests.documents.tables import ROOT
 from tests.release.samples import guarantee

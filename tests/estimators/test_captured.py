@@ -11,8 +11,8 @@ from eigenveil import PrivatePCA, Release
 from eigenveil.exceptions import AlteredReleaseError
 from eigenveil.mechanisms.pca.power import Power
 from eigenveil.mechanisms.pca.spherical import Spherical
-from eigenveil.numerics.metrics import captured_variance
-from eigenveil.privacy.guarantee import Numerics
+from eigenveil.numerics import captured_variance
+from eigenveil.privacy import Numerics
 from tests.cli.conftest import invoke
 from tests.truth.made import TABLES
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA, Release, open_rows
-from eigenveil.data.sources import CSVSource
 from eigenveil.estimators import PrivateSpikedModel
 from eigenveil.exceptions import (
     BusyError,
@@ -16,6 +15,7 @@ from eigenveil.exceptions import (
     EigenveilError,
     UnsupportedNotionError,
 )
+from eigenveil.rows import CSVSource
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 

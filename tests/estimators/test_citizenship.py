@@ -25,7 +25,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import eigenveil
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA
-from eigenveil.data.sources import ArraySource
 from eigenveil.exceptions import (
     BudgetExceededError,
     ColumnsLeftOutWarning,
@@ -33,7 +32,8 @@ from eigenveil.exceptions import (
     InvalidParameterError,
 )
 from eigenveil.mechanisms.pca.spiked import Spiked
-from eigenveil.numerics.spiked_model import SpikedModel
+from eigenveil.numerics import SpikedModel
+from eigenveil.rows import ArraySource
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 EXACT = {

@@ -11,8 +11,7 @@ from eigenveil.exceptions import (
     UnsupportedNotionError,
 )
 from eigenveil.planner import Situation, default_scale_share, recommend
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy import Budget, Ledger
 
 UNITS = 10.0 ** np.arange(4)
 GAUSSIAN = {"epsilon": 1.0, "delta": 1e-6}

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA, open_rows
-from eigenveil.data import gram
+from eigenveil.exact import gram
 from eigenveil.exceptions import (
     BoundsRequiredError,
     BudgetExceededError,
@@ -23,8 +23,8 @@ from eigenveil.exceptions import (
     UnsupportedNotionError,
 )
 from eigenveil.mechanisms.covariance.cleaned import Cleaned
-from eigenveil.numerics.metrics import captured_variance
-from eigenveil.privacy.accounting import delta_of, rho_of
+from eigenveil.numerics import captured_variance
+from eigenveil.privacy import delta_of, rho_of
 from tests.estimators.faces import ADJACENCIES, BOTH, BUDGET, SECRET
 
 

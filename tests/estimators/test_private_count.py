@@ -16,8 +16,7 @@ from eigenveil.exceptions import (
     UnsupportedNotionError,
 )
 from eigenveil.planner import Situation, default_scale_share, recommend
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy import Budget, Ledger
 from eigenveil.release.artefact import Release
 from eigenveil.release.consistency import check_consistency
 

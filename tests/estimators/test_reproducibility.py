@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivatePCA, Release, StreamingPCA
-from eigenveil.data.products import MomentProducts
 from eigenveil.estimators.results import component_result
+from eigenveil.exact import GaussianLaw, MomentProducts
 from eigenveil.exceptions import ColumnsLeftOutWarning
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
 from eigenveil.mechanisms.covariance.laplace import LapCov
 from eigenveil.mechanisms.covariance.wishart import WishartCov
 from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGaussPCA
 from eigenveil.mechanisms.pca.components import leading
-from eigenveil.numerics.component_law import ComponentStatement, dense_statement
-from eigenveil.numerics.symmetric import GaussianLaw
+from eigenveil.numerics import ComponentStatement, dense_statement
 
 BUDGET = {"epsilon": 0.4, "delta": 1e-6}
 WEAK = BUDGET | {"epsilon": 0.12}

@@ -15,8 +15,8 @@ from eigenveil.exceptions import (
     StateError,
 )
 from eigenveil.mechanisms.base import Gate
-from eigenveil.numerics.random import SystemSource
-from eigenveil.storage.durable import unchanged
+from eigenveil.numerics import SystemSource
+from eigenveil.storage import unchanged
 from tests.estimators.streams import BUDGET, charges, label, table
 
 

@@ -13,10 +13,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from eigenveil import Ledger, PrivatePCA, StreamingPCA
 from eigenveil.audit import audit
-from eigenveil.data import Clip, open_rows, second_moment, total
-from eigenveil.data.sources import Batch, IterableSource
 from eigenveil.estimators.stream_plan import planned
 from eigenveil.estimators.stream_state import Stream
+from eigenveil.exact import Clip, second_moment, total
 from eigenveil.exceptions import (
     BudgetExceededError,
     DuplicateBatchError,
@@ -31,9 +30,13 @@ from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.oja import OjaPCA
 from eigenveil.mechanisms.pca.one_pass import OnePassState
 from eigenveil.mechanisms.registry import entries
-from eigenveil.numerics.metrics import captured_variance
-from eigenveil.numerics.random import SimulationSource, SystemSource
-from eigenveil.privacy.accounting import (
+from eigenveil.numerics import SimulationSource, SystemSource, captured_variance
+from eigenveil.privacy import (
+    Adjacency,
+    Budget,
+    Composed,
+    Gaussian,
+    Pure,
     covers,
     delta_of,
     fits,
@@ -42,9 +45,7 @@ from eigenveil.privacy.accounting import (
     gaussian_mu,
     rho_of,
 )
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import Composed, Gaussian, Pure
+from eigenveil.rows import Batch, IterableSource, open_rows
 from tests.estimators.streams import BUDGET, STRONG, charges, label, table
 
 

@@ -23,7 +23,7 @@ from eigenveil.federated.messages import Code, Refusal, encode
 from eigenveil.federated.owner import Owner
 from eigenveil.federated.records import Records
 from eigenveil.federated.settings import OwnerSettings
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy import Ledger
 from tests.federated.stubs import D, Stub
 
 SECRET = "SECRET42"  # in what must not get further than the server's door

@@ -20,10 +20,7 @@ from eigenveil.federated.messages import (
     decode,
     encode,
 )
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import Gaussian
-from eigenveil.privacy.guarantee import Guarantee, guarantee_to_dict
+from eigenveil.privacy import Adjacency, Budget, Gaussian, Guarantee, guarantee_to_dict
 
 D, K = 6, 2
 NAMES = ("east", "north", "west")

@@ -14,8 +14,7 @@ from eigenveil.federated.agreement import Limits
 from eigenveil.federated.coordinator import Coordinator
 from eigenveil.federated.journal import Happening, Journal
 from eigenveil.federated.messages import Code, Refusal, encode
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import Approx
+from eigenveil.privacy import Approx, Budget
 from eigenveil.release.artefact import Release
 from tests.federated.coordinating import DECLARES, known, left_out, run, weights, wire
 from tests.federated.stubs import NAMES, Clock, K, Stub, agreement, rotated

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from eigenveil.data.sources import ArraySource, GroupedSource
 from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
@@ -33,10 +32,16 @@ from eigenveil.federated.owner import Owner
 from eigenveil.federated.owner_plans import _REST_SHARE
 from eigenveil.federated.records import Records
 from eigenveil.mechanisms.registry import entries
-from eigenveil.privacy.accounting import covers, delta_of, epsilon_of
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.guarantee import Kind, guarantee_from_dict
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy import (
+    Budget,
+    Kind,
+    Ledger,
+    covers,
+    delta_of,
+    epsilon_of,
+    guarantee_from_dict,
+)
+from eigenveil.rows import ArraySource, GroupedSource
 from tests.federated.one_owner import (
     ASKED,
     BASIS,

@@ -36,10 +36,7 @@ from eigenveil.federated.messages import (
 from eigenveil.federated.owner import Owner
 from eigenveil.federated.records import Records
 from eigenveil.mechanisms.base import Gate
-from eigenveil.privacy.accounting import epsilon_of
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian, Pure
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy import Adjacency, Gaussian, Ledger, Pure, epsilon_of
 from tests.federated.one_owner import (
     ASKED,
     BASIS,

@@ -29,7 +29,7 @@ from eigenveil.federated.messages import (
     encode,
 )
 from eigenveil.federated.owner import Owner
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy import Ledger
 from tests.federated.one_owner import (
     ASKED,
     BASIS,

@@ -8,7 +8,7 @@ import pytest
 
 from eigenveil.exceptions import StateError
 from eigenveil.federated.journal import Event, Happening, Journal
-from eigenveil.storage.paths import private_folder
+from eigenveil.storage import private_folder
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from eigenveil import ContinualCovariance, Ledger, StreamingPCA
-from eigenveil.privacy.adjacency import Adjacency, Unit
-from eigenveil.privacy.cost import Approx, Gaussian, Pure
+from eigenveil.privacy import Adjacency, Approx, Gaussian, Pure, Unit
 from eigenveil.storage import archive
 from eigenveil.storage import release_files as stored
 from tests.fuzz.artefacts import _odd_zip, loaded_arrays

@@ -32,7 +32,7 @@ from eigenveil.federated.owner import Owner
 from eigenveil.federated.records import Records
 from eigenveil.federated.settings import OwnerSettings
 from eigenveil.federated.simulation import Answering, InProcess, simulate
-from eigenveil.storage.release_files import SUMS
+from eigenveil.storage import SUMS
 from tests.federated.stubs import NAMES, Stub
 from tests.kill.artefacts import ROWS, clear, unexplained
 from tests.kill.points import append

@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from eigenveil.data import Clip, open_rows, second_moment
-from eigenveil.data.products import moment_products
+from eigenveil.exact import Clip, LazyGaussian, moment_products, second_moment
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms import AnalyzeGaussPCA, release
 from eigenveil.mechanisms.pca import analyze_gauss
 from eigenveil.mechanisms.registry import wide
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.symmetric import LazyGaussian
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import open_rows
 from tests.conformance import case
 from tests.numerics.test_lazy import Forgetful, Loud
 

@@ -6,18 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.data import open_rows
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.matrices import MatrixSource
-from eigenveil.data.sources import Batch
-from eigenveil.data.updates import update_sum
+from eigenveil.exact import BasisProduct, update_sum
 from eigenveil.exceptions import BudgetExceededError, InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms import BoxedOjaPCA, GaussianNoise
 from eigenveil.mechanisms.pca import boxed_oja
 from eigenveil.mechanisms.pca.one_pass import OnePassState
 from eigenveil.mechanisms.truncated_mean import halves, printed_cost
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy import Adjacency, Ledger
+from eigenveil.rows import Batch, MatrixSource, open_rows
 from tests.conformance import batches, case
 from tests.mechanisms.test_dp_pca import CLIP, D, off, planes, spiked
 from tests.mechanisms.test_spread import gate

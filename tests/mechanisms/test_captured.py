@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, captured, open_rows, second_moment
+from eigenveil.exact import Clip, captured, second_moment
 from eigenveil.mechanisms import (
     CapturedVariance,
     ComponentStages,
@@ -17,10 +17,9 @@ from eigenveil.mechanisms import (
     SphericalPCA,
 )
 from eigenveil.mechanisms.scalars.captured import captured_pays
-from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import split
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.numerics import FixedPoint, SimulationSource
+from eigenveil.privacy import Adjacency, split
+from eigenveil.rows import open_rows
 from tests.conformance import case
 from tests.statistics import variance_p_value
 from tests.truth.made import TABLES

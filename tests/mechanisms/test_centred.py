@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from eigenveil.data import Clip, total
-from eigenveil.data.sources import CircleSource
+from eigenveil.exact import CircleSource, Clip, total
 from eigenveil.mechanisms import (
     Centred,
     GaussCov,
@@ -13,7 +12,7 @@ from eigenveil.mechanisms import (
     PrivateMean,
     Uncentred,
 )
-from eigenveil.privacy.accounting import split
+from eigenveil.privacy import split
 from tests.conformance import case
 
 

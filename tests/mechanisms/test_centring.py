@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, column_counts, open_rows, second_moment
-from eigenveil.data.sources import PairedSource, ScaledSource
+from eigenveil.exact import Clip, column_counts, second_moment
 from eigenveil.exceptions import (
     BudgetExceededError,
     InvalidDataError,
@@ -26,10 +25,9 @@ from eigenveil.mechanisms import (
 )
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.scalars.column_scale import enough_for_scales, scale_share
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import epsilon_of, part
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian, Pure
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency, Gaussian, Pure, epsilon_of, part
+from eigenveil.rows import PairedSource, ScaledSource, open_rows
 from tests.conformance import case
 from tests.conformance.case import mu_of
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
-from eigenveil.data.clip import Clip
+from eigenveil.exact import Clip, GaussianLaw
 from eigenveil.exceptions import (
     ColumnsLeftOutWarning,
     EmptyCellsWarning,
@@ -25,9 +25,8 @@ from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.front import CORRELATION
 from eigenveil.mechanisms.pca.correlation import CorrelationPCA, standardised
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.symmetric import GaussianLaw
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Ledger
 from eigenveil.release import Release
 from eigenveil.release.consistency import check_consistency
 from tests.conformance import case

@@ -6,16 +6,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, total
-from eigenveil.data.gram import count
-from eigenveil.data.sources import ScaledSource, drawn_rows, open_rows
+from eigenveil.exact import Clip, count, total
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
 from eigenveil.mechanisms import Gate, counted
 from eigenveil.mechanisms.counted import COUNT_SHARE, Counted, DrawnRowsGate
 from eigenveil.mechanisms.mean import PrivateMean
-from eigenveil.numerics.random import SimulationSource, SystemSource
-from eigenveil.privacy.accounting import covers
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.numerics import SimulationSource, SystemSource
+from eigenveil.privacy import Gaussian, covers
+from eigenveil.rows import ScaledSource, drawn_rows, open_rows
 from tests.conformance import case, tape
 
 ADD, REPLACE = case.ADD, case.REPLACE

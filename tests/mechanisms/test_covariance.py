@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import iv
 
-from eigenveil.data import Clip, eigenvalues, open_rows, second_moment
 from eigenveil.datasets import zipf_norms
+from eigenveil.exact import Clip, eigenvalues, second_moment
 from eigenveil.mechanisms import (
     AdaptiveCleanedCov,
     AdaptiveCov,
@@ -25,9 +25,9 @@ from eigenveil.mechanisms import (
     release,
 )
 from eigenveil.mechanisms.covariance import adaptive, adaptive_cleaned
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import epsilon_of, rho_of
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency, epsilon_of, rho_of
+from eigenveil.rows import open_rows
 from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE

@@ -5,10 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows
-from eigenveil.data.clip import LARGEST_NORM, NO_EXPONENT
-from eigenveil.data.norms import distance_counts
-from eigenveil.data.sources import GroupedSource
+from eigenveil.exact import LARGEST_NORM, NO_EXPONENT, Clip, distance_counts
 from eigenveil.mechanisms import GaussianNoise, LaplaceNoise, release
 from eigenveil.mechanisms.scalars.distances import (
     FALSE_ALARM,
@@ -17,9 +14,9 @@ from eigenveil.mechanisms.scalars.distances import (
     laplace_sum,
     searchable,
 )
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian, Pure
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency, Gaussian, Pure
+from eigenveil.rows import GroupedSource, open_rows
 from tests.conformance import case
 from tests.statistics import scale_p_value, variance_p_value
 

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows, total
-from eigenveil.data.matrices import MatrixSource
-from eigenveil.data.sources import Batch
+from eigenveil.exact import Clip, total
 from eigenveil.exceptions import (
     BudgetExceededError,
     InvalidDataError,
@@ -14,9 +12,8 @@ from eigenveil.exceptions import (
 from eigenveil.mechanisms import DeflationPCA, GaussianNoise, TruncatedMeanPCA
 from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOjaPCA
 from eigenveil.mechanisms.truncated_mean import printed_cost
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy import Adjacency, Gaussian, Ledger
+from eigenveil.rows import Batch, MatrixSource, open_rows
 from tests.conformance import batches, case
 from tests.mechanisms.test_spread import gate
 

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from eigenveil.data import Clip, second_moment
-from eigenveil.data.sources import SquaredSource
-from eigenveil.data.sources import open_rows as open_table
+from eigenveil.exact import Clip, SquaredSource, second_moment
 from eigenveil.mechanisms import Gate
 from eigenveil.mechanisms.fourth_moments import SPREAD_SHARE, FourthMoments
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Gaussian
+from eigenveil.rows import open_rows as open_table
 from tests.conformance.case import CLIP, REPLACE, Case, open_rows, upper
 
 ROWS = np.random.default_rng(1).standard_normal((400, 3)) * [3.0, 1.0, 0.2]

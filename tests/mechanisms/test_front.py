@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivateCovariance
-from eigenveil.data import Clip, open_rows
-from eigenveil.data.clip import LARGEST_NORM
+from eigenveil.exact import LARGEST_NORM, Clip
 from eigenveil.exceptions import (
     ColumnsLeftOutWarning,
     EmptyCellsWarning,
@@ -21,10 +20,9 @@ from eigenveil.exceptions import (
 from eigenveil.mechanisms import Gate
 from eigenveil.mechanisms.front import Front
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale, FoundScales
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import rho_of
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency, Ledger, rho_of
+from eigenveil.rows import open_rows
 from tests.conformance import case
 
 REPLACE = Adjacency.REPLACE_ONE

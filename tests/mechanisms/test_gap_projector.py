@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit
-from eigenveil.data import Clip, eigengap, open_rows, second_moment
-from eigenveil.data.spectrum import projector, projector_sensitivity
+from eigenveil.exact import Clip, eigengap, projector, projector_sensitivity, second_moment
 from eigenveil.exceptions import GapTooSmallError, InvalidParameterError, UnsupportedNotionError
 from eigenveil.mechanisms import (
     AnalyzeGaussPCA,
@@ -20,13 +19,17 @@ from eigenveil.mechanisms import (
 )
 from eigenveil.mechanisms.covariance.gauss import GaussCov
 from eigenveil.mechanisms.pca.gap_projector import ProjectorStep
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import delta_of, gaussian_delta
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import strength
-from eigenveil.privacy.cost import Gaussian
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import (
+    Adjacency,
+    Budget,
+    Gaussian,
+    Ledger,
+    delta_of,
+    gaussian_delta,
+    strength,
+)
+from eigenveil.rows import open_rows
 from tests.conformance import case
 from tests.statistics import variance_p_value
 

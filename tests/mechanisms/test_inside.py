@@ -5,15 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import second_moment
-from eigenveil.data.sources import ArraySource, ProjectedSource
+from eigenveil.exact import Clip, ProjectedSource, second_moment
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.inside import ProjectedMoment
 from eigenveil.mechanisms.pca.spherical import directions
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import ArraySource
 from tests.conformance import case
 
 REPLACE = Adjacency.REPLACE_ONE

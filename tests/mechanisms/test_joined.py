@@ -5,15 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows
-from eigenveil.data.norms import column_counts
 from eigenveil.data.sources.design import ColumnsSource
-from eigenveil.data.sources.pairs import PairedSource
+from eigenveil.exact import Clip, column_counts
 from eigenveil.mechanisms import Gate
 from eigenveil.mechanisms.regression.joined import JoinedRegression
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import compose
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency, compose
+from eigenveil.rows import PairedSource, open_rows
 from tests.conformance import case
 
 REPLACE = Adjacency.REPLACE_ONE

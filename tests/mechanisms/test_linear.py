@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows, total
 from eigenveil.data.sources.design import ColumnsSource
+from eigenveil.exact import Clip, total
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms import (
     Gate,
@@ -26,10 +26,9 @@ from eigenveil.mechanisms.regression.linear import (
 from eigenveil.mechanisms.regression.shares import clips, divided, searchable
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale
 from eigenveil.mechanisms.scalars.distances import PrivateDistances
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import compose, part
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian, Pure
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency, Gaussian, Pure, compose, part
+from eigenveil.rows import open_rows
 from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE

@@ -6,15 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows
+from eigenveil.exact import Clip
 from eigenveil.exceptions import BudgetExceededError, InvalidDataError, NothingFoundError
 from eigenveil.mechanisms import Gate, GaussCov, LapCov, LocatedCentre, ZeroCov
 from eigenveil.mechanisms.located import enough_rows, mean_shares
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import compose, epsilon_of, rho_of
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian, Pure
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency, Gaussian, Ledger, Pure, compose, epsilon_of, rho_of
+from eigenveil.rows import open_rows
 from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE

@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit
-from eigenveil.data import Clip, moment_columns, open_rows, updates
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.sources import Batch
+from eigenveil.exact import BasisProduct, Clip, updates
+from eigenveil.exact import basis_products as moment_columns
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
 from eigenveil.mechanisms import Gate, GaussianNoise, OjaPCA
 from eigenveil.mechanisms.pca.one_pass import OnePassState
-from eigenveil.numerics.random import SimulationSource, SystemSource
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.numerics import SimulationSource, SystemSource
+from eigenveil.privacy import Adjacency, Gaussian
+from eigenveil.rows import Batch, open_rows
 from tests.conformance import batches, case
 from tests.statistics import variance_p_value
 

@@ -8,21 +8,22 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit_mechanism
-from eigenveil.data import Clip, GroupedSource, open_rows, second_moment
-from eigenveil.data import moment_columns as products
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.moment_columns import OUTSIDE_SCALE, moment_columns, unscaled
-from eigenveil.data.sources import ArraySource, IterableSource
+from eigenveil.exact import (
+    OUTSIDE_SCALE,
+    BasisProduct,
+    Clip,
+    moment_columns,
+    second_moment,
+    unscaled,
+)
+from eigenveil.exact import basis_products as products
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms import Gate, GaussianNoise, PowerPCA, SphericalPCA
 from eigenveil.mechanisms.pca import power
 from eigenveil.mechanisms.pca.spherical import directions
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.spectral import eigenpairs_of_image, top_eigenpairs
-from eigenveil.privacy.accounting import compose
-from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency
-from eigenveil.privacy.cost import Gaussian
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.numerics import SimulationSource, eigenpairs_of_image, top_eigenpairs
+from eigenveil.privacy import GROUP, ROW, Adjacency, Gaussian, Ledger, compose
+from eigenveil.rows import ArraySource, GroupedSource, IterableSource, open_rows
 from tests.conformance import case
 from tests.conformance.tape import Tape
 from tests.statistics import variance_p_value

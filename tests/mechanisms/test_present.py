@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows, second_moment, total
-from eigenveil.data.sources import PresentSource
+from eigenveil.exact import Clip, PresentSource, second_moment, total
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms import (
     Gate,
@@ -19,10 +18,9 @@ from eigenveil.mechanisms import (
 )
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.present import Present, missing_shares
-from eigenveil.numerics.pair_shares import PairShares
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian, Pure
+from eigenveil.numerics import PairShares, SimulationSource
+from eigenveil.privacy import Adjacency, Gaussian, Pure
+from eigenveil.rows import open_rows
 from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE

@@ -5,9 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows, second_moment
-from eigenveil.data.clip import SMALLEST_NORM
-from eigenveil.data.spectrum import along, along_with_rest, compressed_with_rest
+from eigenveil.exact import (
+    SMALLEST_NORM,
+    Clip,
+    along,
+    along_with_rest,
+    compressed_with_rest,
+    second_moment,
+)
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms import (
     ExponentialPCA,
@@ -17,12 +22,9 @@ from eigenveil.mechanisms import (
     WishartCov,
     WishartPCA,
 )
-from eigenveil.numerics.metrics import captured_variance
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.spectral import top_eigenpairs
-from eigenveil.privacy.accounting import epsilon_of, rho_of
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.numerics import SimulationSource, captured_variance, top_eigenpairs
+from eigenveil.privacy import Adjacency, Ledger, epsilon_of, rho_of
+from eigenveil.rows import open_rows
 from tests.conformance import case
 from tests.numerics.test_bingham import deviations, exact_moments
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows
-from eigenveil.data.clip import LARGEST_NORM
+from eigenveil.exact import LARGEST_NORM, Clip
 from eigenveil.exceptions import BudgetExceededError, NothingFoundError
 from eigenveil.mechanisms import (
     CoinPressCov,
@@ -22,11 +21,9 @@ from eigenveil.mechanisms import (
 from eigenveil.mechanisms.covariance.adaptive_cleaned import AdaptiveCleanedCov
 from eigenveil.mechanisms.ranged import noise_rows
 from eigenveil.mechanisms.scalars.distances import PrivateDistances
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import epsilon_of, rho_of
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian, Pure
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency, Gaussian, Ledger, Pure, epsilon_of, rho_of
+from eigenveil.rows import open_rows
 from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE

@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.data.clip import LARGEST_NORM, NO_EXPONENT, Clip
-from eigenveil.data.sources import Batch
+from eigenveil.exact import LARGEST_NORM, NO_EXPONENT, Clip
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms import Gate
 from eigenveil.mechanisms.released_scales import ReleasedScales
@@ -18,10 +17,9 @@ from eigenveil.mechanisms.row_bounds import (
     RowBounds,
 )
 from eigenveil.mechanisms.scalars.distances import NoisyDistances
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import covers
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency, Gaussian, covers
+from eigenveil.rows import Batch
 from tests.conformance import case
 
 REPLACE = Adjacency.REPLACE_ONE

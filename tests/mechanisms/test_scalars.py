@@ -5,9 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, norm_counts, open_rows, trace
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.norms import rows_beyond
+from eigenveil.exact import Bounded, Clip, add_noise, norm_counts, rows_beyond, trace
 from eigenveil.exceptions import InvalidBudgetError, InvalidParameterError
 from eigenveil.mechanisms import (
     ClippingThreshold,
@@ -23,10 +21,9 @@ from eigenveil.mechanisms import (
 )
 from eigenveil.mechanisms.scalars import quantile, sparse_vector
 from eigenveil.mechanisms.scalars.threshold import NoiseBound
-from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.lattice import add_noise
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.numerics import FixedPoint, SimulationSource
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import open_rows
 from tests.conformance import case
 from tests.statistics import scale_p_value, variance_p_value
 

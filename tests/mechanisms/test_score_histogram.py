@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 
 from eigenveil import PrivatePCA, Release, open_rows
-from eigenveil.data.scores import Frame, score_counts
-from eigenveil.data.sources.rowwise import ShownSource
+from eigenveil.exact import Frame, score_counts
 from eigenveil.exceptions import EigenveilError, VerificationError
 from eigenveil.mechanisms import ScoreHistogram
 from eigenveil.mechanisms.additive import GaussianNoise, LaplaceNoise
 from eigenveil.mechanisms.scalars.score_histogram import SCORE_SHARE, score_bins
 from eigenveil.release.invariants import check_arrays
+from eigenveil.rows import ShownSource
 from tests.cli.conftest import invoke
 from tests.conformance import case
 from tests.planner.few import few_simulations

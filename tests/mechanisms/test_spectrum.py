@@ -6,13 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.data import (
+from eigenveil.exact import (
     Clip,
     along,
     eigengap,
     eigenvalues,
     leading,
-    open_rows,
     second_moment,
     weighted_eigenvalues,
 )
@@ -28,12 +27,9 @@ from eigenveil.mechanisms import (
     release,
 )
 from eigenveil.mechanisms.scalars.noise_variance import bulk_weights
-from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import strength
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.numerics import FixedPoint, SimulationSource
+from eigenveil.privacy import Adjacency, Budget, Gaussian, strength
+from eigenveil.rows import open_rows
 from tests.conformance import case
 from tests.statistics import scale_p_value, variance_p_value
 

@@ -7,17 +7,12 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit_mechanism
-from eigenveil.data import Clip, open_rows, second_moment
-from eigenveil.data.spectrum import compressed, projector
+from eigenveil.exact import Clip, compressed, projector, second_moment
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
 from eigenveil.mechanisms import Gate, GaussCov, SpikedPCA, SpikedProjector, SpikedValues
-from eigenveil.numerics.metrics import subspace_distance
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.spectral import top_eigenpairs
-from eigenveil.numerics.spiked_model import SpikedModel
-from eigenveil.privacy.accounting import rho_of
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.guarantee import Kind
+from eigenveil.numerics import SimulationSource, SpikedModel, subspace_distance, top_eigenpairs
+from eigenveil.privacy import Adjacency, Kind, rho_of
+from eigenveil.rows import open_rows
 from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE

@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, eigenvalues, inside, open_rows, second_moment
-from eigenveil.data.products import moment_products
+from eigenveil.exact import Clip, eigenvalues, inside, moment_products, second_moment
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms import (
     ComponentStages,
@@ -25,10 +24,9 @@ from eigenveil.mechanisms import (
 )
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale
 from eigenveil.mechanisms.scalars.distances import PrivateDistances
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import compose, split
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency, Gaussian, compose, split
+from eigenveil.rows import open_rows
 from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE

@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, column_squares
-from eigenveil.data.sources import Batch
+from eigenveil.exact import Clip, column_squares
 from eigenveil.exceptions import BudgetExceededError
 from eigenveil.mechanisms import Gate
 from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
@@ -16,9 +15,9 @@ from eigenveil.mechanisms.pca.one_pass import OnePassState
 from eigenveil.mechanisms.released_scales import ReleasedScales
 from eigenveil.mechanisms.row_bounds import RowBounds
 from eigenveil.mechanisms.standardising import standardised_by_itself, standardising_step
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency, Gaussian
+from eigenveil.rows import Batch
 from tests.conformance import case
 
 REPLACE = Adjacency.REPLACE_ONE

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from eigenveil.data import Clip, open_rows, second_moment
-from eigenveil.data.products import moment_products
+from eigenveil.exact import Clip, GaussianLaw, moment_products, second_moment
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
 from eigenveil.mechanisms import (
     Gate,
@@ -24,13 +23,9 @@ from eigenveil.mechanisms.pca import tangent
 from eigenveil.mechanisms.pca.components import NoisyComponents, reliability
 from eigenveil.mechanisms.pca.spherical import directions
 from eigenveil.mechanisms.pca.tangent import NoisyProduct
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.spectral import top_eigenpairs
-from eigenveil.numerics.symmetric import GaussianLaw
-from eigenveil.privacy.accounting import compose, split
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.numerics import SimulationSource, top_eigenpairs
+from eigenveil.privacy import Adjacency, Gaussian, Ledger, compose, split
+from eigenveil.rows import open_rows
 from tests.conformance import case
 from tests.conformance.tape import Tape
 from tests.statistics import variance_p_value

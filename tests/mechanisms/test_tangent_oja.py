@@ -7,13 +7,11 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.sources import Batch
-from eigenveil.data.updates import update_counts
+from eigenveil.exact import BasisProduct, Clip, update_counts
 from eigenveil.mechanisms import AdaptiveOjaPCA, TangentOjaPCA
 from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.mechanisms.pca.one_pass import OnePassState
+from eigenveil.rows import Batch, open_rows
 from tests.conformance import batches, case
 from tests.mechanisms.test_adaptive_oja import tape
 

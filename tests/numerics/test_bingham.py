@@ -7,9 +7,7 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.special import hyp1f1, iv
 
-from eigenveil.numerics import bingham
-from eigenveil.numerics.bingham import draw_bingham
-from eigenveil.numerics.random import SimulationSource
+from eigenveil.numerics import SimulationSource, bingham, draw_bingham
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(150)
 

@@ -15,8 +15,7 @@ from eigenveil.planner.regression import (
     needed_regression_rows,
     predict_regression,
 )
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
+from eigenveil.privacy import Adjacency, Budget
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 ASKED = RegressionSituation(n=4000, p=4, budget=BUDGET)

@@ -3,8 +3,7 @@ import pytest
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.planner import Situation, choose, predict, spiked
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
+from eigenveil.privacy import Adjacency, Budget
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 

@@ -22,7 +22,7 @@ from eigenveil import (
     StreamingPCA,
 )
 from eigenveil.exceptions import VerificationError
-from eigenveil.privacy.adjacency import GROUP, Adjacency
+from eigenveil.privacy import GROUP, Adjacency
 from eigenveil.release.content import decode_arrays, read_statement
 from eigenveil.release.receipts import require_paid
 from eigenveil.report.page import render

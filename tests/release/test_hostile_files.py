@@ -15,7 +15,7 @@ from eigenveil.release import generate_key
 from eigenveil.release.export import export
 from eigenveil.report import write
 from eigenveil.storage import release_files as stored
-from eigenveil.storage.archive import unzip
+from eigenveil.storage import unzip
 from tests.cli.conftest import invoke
 from tests.report.test_page_check import reseal
 

@@ -18,11 +18,7 @@ import eigenveil.release
 from eigenveil import Release
 from eigenveil.cli import main
 from eigenveil.exceptions import InvalidParameterError, VerificationError
-from eigenveil.privacy.adjacency import Adjacency, Unit
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import Pure
-from eigenveil.privacy.federated_guarantee import FederatedGuarantee
-from eigenveil.privacy.guarantee import Kind
+from eigenveil.privacy import Adjacency, Budget, FederatedGuarantee, Kind, Pure, Unit
 from eigenveil.release import Contribution, schema
 from eigenveil.release.export import export
 from eigenveil.report import figures, write

@@ -11,8 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import InvalidParameterError, MissingExtraError
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Composed, Gaussian
+from eigenveil.privacy import Adjacency, Composed, Gaussian
 from eigenveil.report import (
     CovarianceDisplay,
     LoadingsDisplay,

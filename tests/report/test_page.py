@@ -12,7 +12,7 @@ from eigenveil import Ledger, PrivateCovariance, PrivatePCA, Release
 from eigenveil.cli.summary import components as components_table
 from eigenveil.cli.summary import headline
 from eigenveil.exceptions import ColumnsLeftOutWarning
-from eigenveil.privacy.ledger import Balance
+from eigenveil.privacy import Balance
 from eigenveil.report.page import render
 from eigenveil.report.page.owners import promise
 from eigenveil.report.views import left_out

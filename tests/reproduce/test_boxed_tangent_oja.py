@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivatePCA
-from eigenveil.data import open_rows
-from eigenveil.data.matrices import MatrixSource
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms import BoxedOjaPCA
 from eigenveil.mechanisms.truncated_mean import printed_cost
-from eigenveil.numerics.random import SimulationSource
+from eigenveil.numerics import SimulationSource
 from eigenveil.reproduce.printed.boxed_tangent_oja import BoxedTangentOja, BoxedTangentOjaPCA
 from eigenveil.reproduce.printed.schedules import SpikedRate
+from eigenveil.rows import MatrixSource, open_rows
 from tests.mechanisms.test_dp_pca import CLIP, D, off, planes, spiked
 from tests.mechanisms.test_spread import gate
 
@@ -57,7 +56,7 @@ def test_tangent_steps_see_nothing_along_the_basis():
 
 
 def _one_batch(rows, size, charged):
-    from eigenveil.data.batches import Batches
+    from eigenveil.exact import Batches
 
     return Batches(open_rows(rows), charged.adjacency).take(size)
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from eigenveil.exceptions import EigenveilError
-from eigenveil.numerics.metrics import subspace_distance
-from eigenveil.numerics.spiked_model import SpikedModel
+from eigenveil.numerics import SpikedModel, subspace_distance
 from eigenveil.reproduce.printed.federated import Client, algorithm_1, fed_dp_oja
 from eigenveil.reproduce.simulation import UNIT_ROWS
 from eigenveil.reproduce.spiked import draw_rows

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eigenveil.storage.paths import read_regular, real_path
+from eigenveil.storage import read_regular, real_path
 
 HAS_PIPES = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="has no pipes")
 

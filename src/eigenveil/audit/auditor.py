@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta, norm
 
-from eigenveil.data.bounded import Bounded
+from eigenveil.exact.bounded import Bounded
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Mechanism, release
 from eigenveil.numerics.random import NoiseSource

@@ -125,8 +125,8 @@ def _size(
 ) -> tuple[int | None, int]:
     """Return the number of rows, if it is public or given, and that of columns, targets too."""
     from eigenveil.cli.situation import size_of
-    from eigenveil.data.sources.asking import asking_for_regression
     from eigenveil.data.sources.design import named_targets
+    from eigenveil.rows.column_names import asking_for_regression
 
     target, columns = options["target"] or (), options["columns"]
     taken = None if columns is None else (*dict.fromkeys((*columns, *target)),)

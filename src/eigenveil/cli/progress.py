@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from eigenveil.data.sources.base import RowSource
+from eigenveil.rows.base import RowSource
 
 if TYPE_CHECKING:
     from eigenveil.privacy.account import Account

@@ -108,7 +108,6 @@ def command(
     from eigenveil.cli.rows import ROW_OPTIONS, open_table
     from eigenveil.cli.saving import expected_size, keep, place_for
     from eigenveil.cli.values import per_column
-    from eigenveil.data.sources.asking import asking_for_regression
     from eigenveil.data.sources.design import reordered
     from eigenveil.estimators.regression import PrivateRegression
     from eigenveil.privacy.account import Account
@@ -117,6 +116,7 @@ def command(
     from eigenveil.release.about import ABOUT as SAID
     from eigenveil.release.about import about_settings
     from eigenveil.release.signature import private_key
+    from eigenveil.rows.column_names import asking_for_regression
 
     with place_for(output) as place:
         key = None if sign is None else private_key(sign)

@@ -23,8 +23,6 @@ from eigenveil.cli.summary import (
 )
 from eigenveil.cli.units import default_scale
 from eigenveil.cli.values import configured, per_column, single_numbers
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.version import require_version
 from eigenveil.estimators.covariance import PrivateCovariance
 from eigenveil.estimators.pca import PrivatePCA
 from eigenveil.privacy.account import Account
@@ -35,6 +33,8 @@ from eigenveil.release.about import ABOUT, about_settings
 from eigenveil.release.artefact import Release
 from eigenveil.release.signature import private_key
 from eigenveil.report.views import left_out
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.file_guard import require_version
 from eigenveil.storage.reservation import Reservation
 from eigenveil.text import typed
 

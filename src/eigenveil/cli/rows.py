@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from eigenveil.cli.values import by_name
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.columns import Reading, parsed_encode
-from eigenveil.data.sources.csv import CSVSource
-from eigenveil.data.sources.open import open_rows
 from eigenveil.exceptions import InvalidParameterError
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.columns import Reading, parsed_encode
+from eigenveil.rows.csv import CSVSource
+from eigenveil.rows.open import open_rows
 from eigenveil.wording import CENSORED, option
 
 __all__ = ["ROW_OPTIONS", "arrival_label", "by_levels", "open_table", "read_by_workers"]
@@ -96,7 +96,7 @@ def by_levels(options: Mapping[str, Any]) -> dict[str, Any]:
 @contextmanager
 def read_by_workers(source: RowSource, address: str) -> Iterator[RowSource]:
     """Yield the same rows, read and summed by the workers of a cluster while the block runs."""
-    from eigenveil.data.distributed.cluster import connected, on_cluster
+    from eigenveil.engines.dask import connected, on_cluster
 
     with connected(address):
         yield on_cluster(source)

@@ -119,7 +119,7 @@ def size_of(
     """
     from eigenveil.cli.progress import watched
     from eigenveil.cli.rows import ROW_OPTIONS, open_table
-    from eigenveil.data.gram import public_rows
+    from eigenveil.exact.gram import public_rows
     from eigenveil.mechanisms.request import encoded_scale
 
     text: Any = "invalid" if options["on_invalid"] == "zero" else "refused"

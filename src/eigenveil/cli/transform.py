@@ -79,8 +79,8 @@ def _scores(
 ) -> Iterator[_Scored]:
     """Yield scores of a table, chunk by chunk; ``written`` says how its cells are."""
     from eigenveil.cli.rows import open_table
-    from eigenveil.data.sources.columns import noted_reading
-    from eigenveil.data.sources.units import LabelledRows
+    from eigenveil.rows.columns import noted_reading
+    from eigenveil.rows.units import LabelledRows
 
     names = release.settings["feature_names"]
     nameless = Path(data).suffix.lower() in (".npy", ".npz")

@@ -14,14 +14,13 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.batches import Records
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import Clip
 from eigenveil.data.spreads import FINEST, outside_blocks
+from eigenveil.exact.basis_products import BasisProduct
+from eigenveil.exact.batches import Records
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import Clip
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.integers import ExactSum
+from eigenveil.numerics.integers import ExactSum, FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = ["box_sum", "coordinate_counts", "split_bins"]

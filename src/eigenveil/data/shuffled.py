@@ -15,14 +15,14 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.batches import Records
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import BLOCK_BYTES, FRACTION_BITS, Clip
-from eigenveil.data.matrices import MatrixBatch
-from eigenveil.data.sources.arrays import Batch
-from eigenveil.data.updates import update_blocks, update_sum
+from eigenveil.exact.basis_products import BasisProduct
+from eigenveil.exact.batches import Records
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import BLOCK_BYTES, FRACTION_BITS, Clip
+from eigenveil.exact.updates import update_blocks, update_sum
 from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.rows.matrices import MatrixBatch
+from eigenveil.rows.memory import Batch
 
 __all__ = ["Product", "ShuffledRecords", "beside", "shuffled_records"]
 

@@ -18,13 +18,13 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.batches import Records
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import Clip
-from eigenveil.data.updates import update_blocks
+from eigenveil.exact.basis_products import BasisProduct
+from eigenveil.exact.batches import Records
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.updates import update_blocks
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.numerics.integers import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = ["FINEST", "ZERO_SPREAD", "outside_blocks", "quarter_octave", "spread_counts"]

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from eigenveil.estimators.pca import PrivatePCA
 from eigenveil.exceptions import NothingFoundError
-from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
-from eigenveil.numerics.unit_rows import variance_shares
-from eigenveil.numerics.variates import normals
+from eigenveil.numerics.cleaning import variance_shares
+from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource, normals
 from eigenveil.release.artefact import Release
 
 __all__ = ["component_intervals"]

@@ -13,18 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from eigenveil.data.clip import LARGEST_NORM
-from eigenveil.data.daily import DailyMoments, packed
-from eigenveil.data.sources.arrays import ArraySource
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.iterables import require_hidden_count
-from eigenveil.data.sources.open import is_streamed, open_rows
-from eigenveil.data.sources.rowwise import ScaledSource
 from eigenveil.estimators.continual_persons import capped
 from eigenveil.estimators.continual_results import DailyPlan, daily_adjacency
 from eigenveil.estimators.continual_state import DailyState, kept_days
 from eigenveil.estimators.fitting import noise_and_ledger, renewed, require_label
 from eigenveil.estimators.tables import TableEstimator, check_columns, check_table, open_table
+from eigenveil.exact.clip import LARGEST_NORM
+from eigenveil.exact.daily_moments import DailyMoments, packed
 from eigenveil.exceptions import (
     BudgetExceededError,
     InvalidDataError,
@@ -40,6 +35,10 @@ from eigenveil.privacy.adjacency import ROW, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.ledger import Ledger
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.maps import ScaledSource
+from eigenveil.rows.memory import ArraySource, require_hidden_count
+from eigenveil.rows.open import is_streamed, open_rows
 from eigenveil.wording import Part, Phrase, option
 
 __all__ = ["DailyEstimator"]

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from eigenveil.data.sources.arrays import ArraySource
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.ids import earlier_spellings, person_label
-from eigenveil.data.sources.units import GroupedSource, grouped
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy.adjacency import Unit
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.ids import earlier_spellings, person_label
+from eigenveil.rows.memory import ArraySource
+from eigenveil.rows.units import GroupedSource, grouped
 
 __all__ = ["CappedRows", "capped"]
 

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.daily import day_sensitivity, unpacked
 from eigenveil.estimators.continual_state import DailyState
 from eigenveil.estimators.results import ComponentResult, component_result, public_settings
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.daily_moments import day_sensitivity, unpacked
+from eigenveil.exact.symmetric import GaussianLaw
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.continual import ContinualCov
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
@@ -18,7 +19,6 @@ from eigenveil.mechanisms.execute import invalid_words
 from eigenveil.mechanisms.lifted import schur_complement, unlifted
 from eigenveil.mechanisms.pca.components import leading
 from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
-from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.clauses import CENTRE_CLAUSES

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.daily import DailyMoments
+from eigenveil.exact.daily_moments import DailyMoments
 from eigenveil.exceptions import DuplicateBatchError, StateError
 from eigenveil.mechanisms.continual import DailyGate
 from eigenveil.privacy.adjacency import ROW, Unit

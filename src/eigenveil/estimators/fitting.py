@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
-from eigenveil.data.gram import public_rows
-from eigenveil.data.sources.base import RowSource
 from eigenveil.estimators.score_kinds import ScoreKinds
 from eigenveil.estimators.tables import name_columns, open_table
+from eigenveil.exact.gram import public_rows
 from eigenveil.exceptions import (
     BusyError,
     ColumnsLeftOutWarning,
@@ -36,6 +35,7 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.report.views import unknown_turns
+from eigenveil.rows.base import RowSource
 from eigenveil.text import listed
 from eigenveil.wording import NEW_LABEL
 

@@ -21,7 +21,7 @@ from scipy.special import ndtri
 
 from eigenveil.estimators.component_intervals import component_intervals
 from eigenveil.exceptions import EmptyCellsWarning, InvalidDataError, InvalidParameterError
-from eigenveil.numerics.correlation import entry_noise
+from eigenveil.numerics.cleaning import entry_noise
 from eigenveil.numerics.moment_intervals import Moments
 from eigenveil.release.artefact import Release
 from eigenveil.report.views import feature_names, unknown_turns

@@ -5,11 +5,10 @@ from typing import Any, Self
 
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.columns import Encode
-from eigenveil.data.sources.features import Censored
-from eigenveil.data.sources.numerals import Decimal
-from eigenveil.data.sources.open import open_rows
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.columns import Encode
+from eigenveil.rows.features import Censored, Decimal
+from eigenveil.rows.open import open_rows
 
 __all__ = ["PrivatePreprocessor"]
 

@@ -11,14 +11,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from eigenveil.data.gram import public_rows
-from eigenveil.data.sources.arrays import ArraySource
-from eigenveil.data.sources.asking import asking_for_regression
-from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.design import reordered
-from eigenveil.data.sources.open import is_streamed
-from eigenveil.data.sources.tables import as_table
-from eigenveil.data.sources.units import GroupedSource
 from eigenveil.estimators.fitting import (
     fitting,
     warn_of_columns,
@@ -32,6 +25,7 @@ from eigenveil.estimators.tables import (
     open_table,
     per_row,
 )
+from eigenveil.exact.gram import public_rows
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, box_of
 from eigenveil.mechanisms.regression.release import RegressionResult, release_regression
@@ -40,6 +34,12 @@ from eigenveil.mechanisms.request import Request, encoded_scale, public_scale
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget, as_float
 from eigenveil.privacy.ledger import Ledger
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.column_names import asking_for_regression
+from eigenveil.rows.frames import as_table
+from eigenveil.rows.memory import ArraySource
+from eigenveil.rows.open import is_streamed
+from eigenveil.rows.units import GroupedSource
 from eigenveil.wording import Phrase, option
 
 __all__ = ["PrivateRegression"]

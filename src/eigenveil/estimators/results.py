@@ -14,7 +14,7 @@ from eigenveil.exceptions import ComponentsWarning
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.numerics.component_law import ComponentGroup, ComponentStatement, mostly_inside
-from eigenveil.numerics.noise import error_freedom, largest_square
+from eigenveil.numerics.noise_law import error_freedom, largest_square
 from eigenveil.privacy.contribution import Contribution
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Balance

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from eigenveil.data.scores import row_kinds
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.columns import parsed_encode
-from eigenveil.data.sources.features import DaysSince, Feature, Levels
-from eigenveil.data.sources.rowwise import ShownSource
+from eigenveil.exact.histograms import row_kinds
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.columns import parsed_encode
+from eigenveil.rows.features import DaysSince, Feature, Levels
+from eigenveil.rows.maps import ShownSource
 from eigenveil.text import did_you_mean, plural, printable
 from eigenveil.wording import Phrase
 

@@ -17,11 +17,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import second_moment
-from eigenveil.data.spectrum import eigenvalues, weighted_eigenvalues
 from eigenveil.estimators.fitting import fitting
 from eigenveil.estimators.tables import open_table
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import second_moment
+from eigenveil.exact.spectrum import eigenvalues, weighted_eigenvalues
 from eigenveil.exceptions import (
     BoundsRequiredError,
     InvalidDataError,

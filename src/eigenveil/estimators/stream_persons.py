@@ -14,8 +14,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.sources.ids import earlier_spellings, person_label
 from eigenveil.mechanisms.base import Gate
+from eigenveil.rows.ids import earlier_spellings, person_label
 
 __all__ = ["Arrival", "StreamPersons"]
 

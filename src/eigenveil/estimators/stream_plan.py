@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.sources.arrays import Batch
 from eigenveil.estimators.stream_state import Stream
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
@@ -23,6 +22,7 @@ from eigenveil.privacy.adjacency import ROW, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Cost
+from eigenveil.rows.memory import Batch
 from eigenveil.wording import Part, Phrase, option
 
 __all__ = ["StreamPlan", "planned", "streaming_entry"]

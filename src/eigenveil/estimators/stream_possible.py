@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eigenveil.data.clip import NO_EXPONENT
+from eigenveil.exact.clip import NO_EXPONENT
 from eigenveil.mechanisms.pca.one_pass import OnePassState
 from eigenveil.mechanisms.released_scales import ReleasedScales
 from eigenveil.mechanisms.row_bounds import RowBounds

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from eigenveil.data.sources.base import RowSource
 from eigenveil.estimators.stream_persons import Arrival
 from eigenveil.estimators.stream_plan import StreamPlan
 from eigenveil.estimators.stream_state import Stream
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.base import Gate
+from eigenveil.rows.base import RowSource
 from eigenveil.text import plural
 
 __all__ = ["StreamRun"]

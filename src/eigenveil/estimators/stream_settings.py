@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from eigenveil.data.sources.base import RowSource
 from eigenveil.estimators.fitting import noise_and_ledger
 from eigenveil.estimators.stream_persons import StreamPersons
 from eigenveil.estimators.stream_state import Stream
@@ -19,6 +18,7 @@ from eigenveil.exceptions import (
 )
 from eigenveil.mechanisms.registry import ComponentEntry
 from eigenveil.privacy.guarantee import MOST_ARRIVALS
+from eigenveil.rows.base import RowSource
 from eigenveil.text import printable
 from eigenveil.wording import COLUMNS, ENCODE, Phrase
 

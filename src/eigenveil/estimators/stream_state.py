@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.sources.arrays import Batch
 from eigenveil.estimators.stream_persons import StreamPersons
 from eigenveil.estimators.stream_possible import require_possible
 from eigenveil.exceptions import DuplicateBatchError, StateError
@@ -36,6 +35,7 @@ from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.ledger import Ledger
+from eigenveil.rows.memory import Batch
 from eigenveil.storage.durable import locked, replace_file, unchanged
 from eigenveil.storage.paths import read_regular, real_path, require_outside
 from eigenveil.storage.state_file import (

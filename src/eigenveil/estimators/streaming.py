@@ -10,12 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
-from eigenveil.data.sources.arrays import ArraySource
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.open import is_streamed, open_rows
-from eigenveil.data.sources.rowwise import ScaledSource
-from eigenveil.data.sources.samples import shuffled
-from eigenveil.data.sources.units import grouped
 from eigenveil.estimators.fitting import (
     noise_and_ledger,
     renewed,
@@ -36,6 +30,12 @@ from eigenveil.mechanisms.registry import ComponentEntry
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import cost_to_dict
 from eigenveil.privacy.ledger import Ledger
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.derived import shuffled
+from eigenveil.rows.maps import ScaledSource
+from eigenveil.rows.memory import ArraySource
+from eigenveil.rows.open import is_streamed, open_rows
+from eigenveil.rows.units import grouped
 
 __all__ = ["StreamingPCA"]
 

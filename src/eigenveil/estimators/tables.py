@@ -9,15 +9,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from eigenveil.data.sources.arrays import ArraySource
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.frames import is_frame, native
-from eigenveil.data.sources.iterables import require_hidden_count
-from eigenveil.data.sources.open import is_streamed, open_rows
-from eigenveil.data.sources.tables import as_table
-from eigenveil.data.sources.units import grouped
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.frames import as_table, is_frame, native
+from eigenveil.rows.memory import ArraySource, require_hidden_count
+from eigenveil.rows.open import is_streamed, open_rows
+from eigenveil.rows.units import grouped
 from eigenveil.text import plural
 
 __all__ = [

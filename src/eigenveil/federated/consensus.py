@@ -37,8 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.variates import normals
+from eigenveil.numerics.random import SimulationSource, normals
 
 __all__ = ["Chance", "chance", "in_common", "reliability"]
 

@@ -4,12 +4,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from eigenveil.data.sources.arrays import ArraySource
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.frames import is_frame, names
-from eigenveil.data.sources.open import open_rows
-from eigenveil.data.sources.tables import as_table
 from eigenveil.exceptions import InvalidParameterError
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.frames import as_table, is_frame, names
+from eigenveil.rows.memory import ArraySource
+from eigenveil.rows.open import open_rows
 
 __all__ = ["open_owned"]
 

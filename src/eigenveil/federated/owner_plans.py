@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.sources.base import RowSource
+from eigenveil.exact.clip import Clip
 from eigenveil.exceptions import InvalidParameterError, TooFewRowsError
 from eigenveil.federated.messages import Invitation
 from eigenveil.federated.settings import OwnerSettings
@@ -23,6 +22,7 @@ from eigenveil.privacy.accounting import part
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Cost, Gaussian
+from eigenveil.rows.base import RowSource
 from eigenveil.wording import option
 
 __all__ = ["ADJACENCY", "OwnerPlans"]

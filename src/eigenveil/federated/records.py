@@ -25,11 +25,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.gram import public_rows
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.rowwise import OutsideSource, ProjectedSource, ScaledSource
 from eigenveil.estimators.results import component_result
+from eigenveil.exact.clip import LARGEST_NORM, Clip
+from eigenveil.exact.gram import public_rows
+from eigenveil.exact.row_maps import OutsideSource, ProjectedSource
 from eigenveil.exceptions import InvalidDataError, LedgerError
 from eigenveil.federated.messages import (
     WEAKEST,
@@ -62,6 +61,8 @@ from eigenveil.privacy.guarantee import (
     guarantee_to_dict,
 )
 from eigenveil.privacy.ledger import Entry, Ledger
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.maps import ScaledSource
 
 __all__ = ["Answer", "Records"]
 

@@ -28,8 +28,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.sources.base import RowSource
+from eigenveil.exact.clip import Clip
 from eigenveil.exceptions import InvalidBudgetError, InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.spiked import SpikedProjector, SpikedValues
@@ -40,6 +39,7 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.privacy.guarantee import Kind
+from eigenveil.rows.base import RowSource
 
 __all__ = ["SpikedClient"]
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.numerics.lattice import GAUSSIAN, LAPLACE, Law, add_noise, grid_exponent
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.lattice import GAUSSIAN, LAPLACE, Law, add_noise, grid_exponent
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure

@@ -13,17 +13,16 @@ from typing import Any, Generic, NoReturn, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import second_moment
-from eigenveil.data.sources.base import RowSource
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import second_moment
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError, LedgerError
-from eigenveil.numerics.random import NoiseSource
-from eigenveil.numerics.variates import normals
+from eigenveil.numerics.random import NoiseSource, normals
 from eigenveil.privacy.accounting import covers
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.cost import Composed, Cost
 from eigenveil.privacy.ledger import Balance, Entry, Ledger
+from eigenveil.rows.base import RowSource
 
 __all__ = ["Gate", "Mechanism", "MomentMechanism", "Procedure", "proofs_of", "release"]
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import LARGEST_NORM, Clip
+from eigenveil.exact.clip import LARGEST_NORM, Clip
 from eigenveil.exceptions import BoundsRequiredError, InvalidDataError, InvalidParameterError
 from eigenveil.privacy.budget import as_float
 from eigenveil.privacy.clauses import (

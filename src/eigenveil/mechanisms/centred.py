@@ -15,15 +15,15 @@ from typing import ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import count, total
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.samples import sampled
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import count, total
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.numerics.pair_shares import PairShares
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.derived import sampled
 
 __all__ = [
     "CENTRE_SHARE",

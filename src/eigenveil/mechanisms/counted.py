@@ -18,11 +18,9 @@ from typing import ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import count
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.samples import DrawnRow, drawn_rows
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import count
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate, Mechanism, Procedure
@@ -36,6 +34,8 @@ from eigenveil.numerics.random import SystemSource
 from eigenveil.privacy.accounting import part
 from eigenveil.privacy.adjacency import ROW, Adjacency
 from eigenveil.privacy.cost import Allotment, Composed, Cost, Gaussian
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.derived import DrawnRow, drawn_rows
 
 __all__ = ["COUNT_SHARE", "Counted", "DrawnRowsGate"]
 

@@ -11,8 +11,6 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.rowwise import ScaledSource
 from eigenveil.mechanisms.base import Gate, proofs_of
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.centred import CentredResult
@@ -32,6 +30,8 @@ from eigenveil.privacy.clauses import (
 from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Balance, Ledger
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.maps import ScaledSource
 from eigenveil.text import listed
 
 __all__ = ["FitResult", "execute", "foreseen", "invalid_words", "private_scale_words"]

@@ -12,10 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eigenveil.data.levels import level_counts
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.checked import count_checked
-from eigenveil.data.sources.rowwise import ScaledSource
+from eigenveil.exact.histograms import level_counts
 from eigenveil.exceptions import (
     EigenveilError,
     InvalidParameterError,
@@ -35,6 +32,9 @@ from eigenveil.privacy.calibrate import largest, whole_strength
 from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.privacy.ledger import Balance, Entry, Ledger
 from eigenveil.privacy.privacy_filters import adaptive_part
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.derived import count_checked
+from eigenveil.rows.maps import ScaledSource
 from eigenveil.text import listed, printable
 from eigenveil.wording import Phrase
 

@@ -16,16 +16,16 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import second_moment, total
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.limits import ChangedSource, SquaredSource
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import second_moment, total
+from eigenveil.exact.row_maps import ChangedSource, SquaredSource
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.privacy.accounting import compose, part
 from eigenveil.privacy.cost import Cost, Gaussian
+from eigenveil.rows.base import RowSource
 
 __all__ = ["SPREAD_SHARE", "FourthMoments", "RowSpread"]
 

@@ -24,12 +24,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.gram import moment_sensitivities, second_moment, total
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.circle import CircleSource, circular_mean
-from eigenveil.data.sources.limits import ChangedSource
-from eigenveil.data.sources.samples import sampled
+from eigenveil.exact.clip import LARGEST_NORM, Clip
+from eigenveil.exact.gram import moment_sensitivities, second_moment, total
+from eigenveil.exact.row_maps import ChangedSource, CircleSource, circular_mean
 from eigenveil.mechanisms.additive import VectorNoise, vector_noise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.centred import CentredResult
@@ -47,6 +44,8 @@ from eigenveil.mechanisms.scalars.distances import (
 )
 from eigenveil.privacy import accounting
 from eigenveil.privacy.cost import Cost, Gaussian
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.derived import sampled
 
 __all__ = ["CORRELATION", "COVARIANCE", "Aim", "Front"]
 

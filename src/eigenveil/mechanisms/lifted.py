@@ -17,16 +17,16 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.sources.base import RowSource
+from eigenveil.exact.clip import Clip
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.centred import CentredResult, project_to_bounds
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.covariance.wishart import WishartCov
-from eigenveil.numerics.noise import NoiseLaw
+from eigenveil.numerics.noise_law import NoiseLaw
 from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
 from eigenveil.privacy.cost import Cost
+from eigenveil.rows.base import RowSource
 
 __all__ = ["LIFT", "HomogeneousRows", "schur_complement", "unlifted"]
 

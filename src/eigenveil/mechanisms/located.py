@@ -23,10 +23,8 @@ from typing import ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
-from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.gram import total
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.samples import sampled
+from eigenveil.exact.clip import LARGEST_NORM, Clip
+from eigenveil.exact.gram import total
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.additive import VectorNoise
 from eigenveil.mechanisms.base import Gate, Procedure
@@ -36,6 +34,8 @@ from eigenveil.mechanisms.paired import Paired
 from eigenveil.mechanisms.scalars.distances import PrivateDistances
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.derived import sampled
 from eigenveil.wording import BOUNDS, option
 
 __all__ = ["LocatedCentre", "enough_rows", "mean_shares"]

@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.bounded import Bounded
+from eigenveil.exact.bounded import Bounded
 from eigenveil.mechanisms.additive import LaplaceNoise, NoisyVector, VectorNoise
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.adjacency import Adjacency

@@ -13,13 +13,12 @@ from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.checked import count_checked
-from eigenveil.data.sources.pairs import paired
+from eigenveil.exact.clip import Clip
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.privacy.cost import Cost
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.derived import count_checked, paired
 
 __all__ = ["Paired", "drawn_pairs"]
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any
 
-from eigenveil.data.batches import check_batches
-from eigenveil.data.sources.pairs import check_pairs, require_public_count
+from eigenveil.exact.batches import check_batches
 from eigenveil.exceptions import (
     BoundsRequiredError,
     EigenveilError,
@@ -25,6 +24,7 @@ from eigenveil.mechanisms.sufficient import what_would_do
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import whole_strength
 from eigenveil.privacy.cost import Gaussian
+from eigenveil.rows.derived import check_pairs, require_public_count
 from eigenveil.text import plural
 from eigenveil.wording import (
     BOUNDS,

@@ -19,10 +19,10 @@ from typing import ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import second_moment, total
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.rowwise import PresentSource
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import second_moment, total
+from eigenveil.exact.row_maps import PresentSource
+from eigenveil.exact.symmetric import WishartLaw
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult
@@ -30,9 +30,9 @@ from eigenveil.mechanisms.covariance.gauss import GaussCov
 from eigenveil.mechanisms.covariance.wishart import WishartCov
 from eigenveil.mechanisms.mean import NoisyMean, PrivateMean
 from eigenveil.numerics.pair_shares import MIN_SHARE, PairShares
-from eigenveil.numerics.wishart import WishartLaw
 from eigenveil.privacy.accounting import compose, part
 from eigenveil.privacy.cost import Allotment, Cost, Pure
+from eigenveil.rows.base import RowSource
 
 __all__ = ["Present", "missing_shares"]
 

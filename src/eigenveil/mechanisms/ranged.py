@@ -13,19 +13,19 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.gram import moment_sensitivities
-from eigenveil.data.sources.base import RowSource
+from eigenveil.exact.clip import LARGEST_NORM, Clip
+from eigenveil.exact.gram import moment_sensitivities
+from eigenveil.exact.symmetric import GaussianLaw
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.scalars.distances import (
     NoisyDistances,
     PrivateDistances,
 )
-from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Allotment, Cost, Pure
+from eigenveil.rows.base import RowSource
 from eigenveil.wording import option
 
 __all__ = ["CLEANED", "PrivateRadiusClip", "clipping_radius", "noise_rows"]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM
+from eigenveil.exact.clip import LARGEST_NORM, SMALLEST_NORM
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
 from eigenveil.mechanisms.bounds import (
     Box,

@@ -26,11 +26,8 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.column_limits import ColumnLimits
-from eigenveil.data.sources.arrays import Batch
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.limits import LimitedSource
+from eigenveil.exact.clip import LARGEST_NORM, Clip
+from eigenveil.exact.row_maps import LimitedSource
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate
@@ -39,8 +36,11 @@ from eigenveil.mechanisms.located import LocatedCentre
 from eigenveil.mechanisms.ranged import clipping_radius
 from eigenveil.mechanisms.released_scales import ReleasedScales
 from eigenveil.mechanisms.scalars.distances import NoisyDistances, PrivateDistances
+from eigenveil.numerics.column_limits import ColumnLimits
 from eigenveil.privacy.accounting import part
 from eigenveil.privacy.cost import Cost, Gaussian
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.memory import Batch
 from eigenveil.wording import Part, option
 
 __all__ = [

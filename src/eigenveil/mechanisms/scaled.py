@@ -13,9 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 
-from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.rowwise import ScaledSource
+from eigenveil.exact.clip import LARGEST_NORM, Clip
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult
@@ -24,6 +22,8 @@ from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.maps import ScaledSource
 
 __all__ = ["Scaled"]
 

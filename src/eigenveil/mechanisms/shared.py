@@ -11,11 +11,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.bounded import Bounded, Norm
+from eigenveil.exact.bounded import Bounded, Norm
+from eigenveil.exact.lattice import GAUSSIAN, add_noise
+from eigenveil.exact.symmetric import add_symmetric_gaussian
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.numerics.lattice import GAUSSIAN, add_noise
 from eigenveil.numerics.random import NoiseSource
-from eigenveil.numerics.symmetric import add_symmetric_gaussian
 from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.privacy.shared_noise import SharedNoise
 

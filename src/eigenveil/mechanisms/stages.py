@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from eigenveil.data.clip import Clip
+from eigenveil.exact.clip import Clip
 from eigenveil.mechanisms.additive import VectorNoise, vector_noise
 from eigenveil.mechanisms.base import Procedure
 from eigenveil.mechanisms.bounds import StatedBounds

@@ -19,9 +19,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import column_squares, total
-from eigenveil.data.sources.arrays import Batch
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import column_squares, total
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.mean import PrivateMean
@@ -31,6 +30,7 @@ from eigenveil.mechanisms.released_scales import ReleasedScales
 from eigenveil.mechanisms.row_bounds import RowBounds
 from eigenveil.mechanisms.scalars.variances import PrivateVariances
 from eigenveil.privacy.accounting import split
+from eigenveil.rows.memory import Batch
 
 __all__ = ["standardised_by_itself", "standardising_step"]
 

@@ -38,12 +38,12 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.batches import Records
-from eigenveil.data.bounded import Bounded
 from eigenveil.data.boxes import box_sum, coordinate_counts, split_bins
-from eigenveil.data.clip import Clip
 from eigenveil.data.spreads import FINEST
+from eigenveil.exact.basis_products import BasisProduct
+from eigenveil.exact.batches import Records
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import Clip
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, NothingFoundError
 from eigenveil.mechanisms.additive import GaussianNoise, NoisyVector
 from eigenveil.mechanisms.base import Gate

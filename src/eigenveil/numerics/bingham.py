@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.optimize import brentq
 
-from eigenveil.numerics.random import NoiseSource
-from eigenveil.numerics.variates import normals, uniforms
+from eigenveil.numerics.random import NoiseSource, normals, uniforms
 
 __all__ = ["draw_bingham"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from eigenveil.numerics.places import HOST, Place
+from eigenveil.numerics.array_backend import HOST, Place
 
 __all__ = [
     "block_krylov",

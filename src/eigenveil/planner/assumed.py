@@ -13,9 +13,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.numerics.random import NoiseSource
-from eigenveil.numerics.unit_rows import unit_shares
-from eigenveil.numerics.variates import normals
+from eigenveil.numerics.cleaning import unit_shares
+from eigenveil.numerics.random import NoiseSource, normals
 from eigenveil.planner.situation import Situation
 
 __all__ = ["AssumedTable", "Rows", "isotropic"]

@@ -17,8 +17,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from eigenveil.data.gram import moment_sensitivities
-from eigenveil.data.products import can_keep
+from eigenveil.exact.gram import moment_sensitivities
+from eigenveil.exact.products import can_keep
 from eigenveil.mechanisms.planning import plan
 from eigenveil.mechanisms.registry import Entry, entry, wide
 from eigenveil.mechanisms.request import Request

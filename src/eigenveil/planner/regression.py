@@ -13,8 +13,7 @@ from typing import Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from eigenveil.data.gram import most_rows
-from eigenveil.data.sources.arrays import ArraySource
+from eigenveil.exact.gram import most_rows
 from eigenveil.exceptions import (
     EigenveilError,
     InvalidParameterError,
@@ -22,13 +21,13 @@ from eigenveil.exceptions import (
 )
 from eigenveil.mechanisms.regression.release import release_regression
 from eigenveil.mechanisms.regression.request import RegressionPlan, RegressionRequest
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.variates import normals
+from eigenveil.numerics.random import SimulationSource, normals
 from eigenveil.planner.predict import MOST_SEARCHED_ROWS, Needed, Prediction, banded, least
 from eigenveil.privacy.accounting import gaussian_delta
 from eigenveil.privacy.adjacency import ROW, Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import whole_strength
+from eigenveil.rows.memory import ArraySource
 from eigenveil.text import plural
 
 __all__ = [

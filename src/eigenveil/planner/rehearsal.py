@@ -19,11 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import FRACTION_BITS, Clip
-from eigenveil.data.products import MomentProducts
-from eigenveil.data.sources.arrays import ArraySource, Batch
-from eigenveil.data.sources.base import RowSource
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import FRACTION_BITS, Clip
+from eigenveil.exact.products import MomentProducts
 from eigenveil.mechanisms.additive import NoisyVector
 from eigenveil.mechanisms.base import Gate, Mechanism, Procedure
 from eigenveil.mechanisms.centred import CentredResult, Uncentred
@@ -35,12 +33,13 @@ from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassState
 from eigenveil.mechanisms.present import Present
 from eigenveil.mechanisms.scaled import Scaled
 from eigenveil.mechanisms.stages import Plan
-from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.numerics.integers import FixedPoint
 from eigenveil.numerics.integers import whole as whole_numbers
-from eigenveil.numerics.random import NoiseSource
-from eigenveil.numerics.variates import normals
+from eigenveil.numerics.random import NoiseSource, normals
 from eigenveil.planner.assumed import AssumedTable, Rows
 from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.memory import ArraySource, Batch
 
 __all__ = ["BatchRehearsal", "StandInGate", "rehearse", "settled", "with_drawn_rows"]
 

@@ -20,9 +20,8 @@ from eigenveil.mechanisms.pca.power import PowerPCA
 from eigenveil.mechanisms.registry import Entry, LazyEntry
 from eigenveil.mechanisms.stages import Plan
 from eigenveil.numerics.metrics import subspace_distance
-from eigenveil.numerics.random import NoiseSource
+from eigenveil.numerics.random import NoiseSource, normals
 from eigenveil.numerics.spectral import top_eigenpairs
-from eigenveil.numerics.variates import normals
 from eigenveil.planner.assumed import AssumedTable
 from eigenveil.planner.choice import plan_of
 from eigenveil.planner.rehearsal import BatchRehearsal, rehearse, with_drawn_rows

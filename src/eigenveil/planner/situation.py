@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.gram import most_rows
+from eigenveil.exact.gram import most_rows
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.bounds import RowNorm, reach_of
 from eigenveil.mechanisms.pca.correlation import MAX_COLUMNS, WIDE_COLUMNS, drowned_rows

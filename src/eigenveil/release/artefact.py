@@ -20,9 +20,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.sources.columns import noted_reading
-from eigenveil.data.sources.frames import is_frame
-from eigenveil.data.sources.open import open_rows
 from eigenveil.exceptions import (
     AlteredReleaseError,
     InvalidDataError,
@@ -48,6 +45,9 @@ from eigenveil.release.signature import Signature
 from eigenveil.release.verdict import Verdict
 from eigenveil.report.page.card import card, one_line
 from eigenveil.report.page.document import PAGE_FORMAT, render
+from eigenveil.rows.columns import noted_reading
+from eigenveil.rows.frames import is_frame
+from eigenveil.rows.open import open_rows
 from eigenveil.storage import release_files as files
 from eigenveil.storage.reservation import Reservation, reserved
 from eigenveil.text import plural

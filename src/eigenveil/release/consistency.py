@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.exact.symmetric import GaussianLaw, WishartLaw
 from eigenveil.exceptions import AlteredReleaseError
 from eigenveil.numerics.component_law import mostly_inside
-from eigenveil.numerics.noise import NoiseLaw, error_freedom
-from eigenveil.numerics.symmetric import GaussianLaw
-from eigenveil.numerics.wishart import WishartLaw
+from eigenveil.numerics.noise_law import NoiseLaw, error_freedom
 from eigenveil.privacy.accounting import parts_of
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.clauses import (

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.sources.tables import as_table
 from eigenveil.exceptions import InvalidDataError
+from eigenveil.rows.frames import as_table
 from eigenveil.text import plural
 from eigenveil.wording import option
 

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.numerics.correlation import clear_variances, correlation_noise, entry_noise
-from eigenveil.numerics.random import SimulationSource, SystemSource
-from eigenveil.numerics.variates import normals
+from eigenveil.numerics.cleaning import clear_variances, correlation_noise, entry_noise
+from eigenveil.numerics.random import SimulationSource, SystemSource, normals
 from eigenveil.release.artefact import Release
 from eigenveil.report.views import unknown_turns
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.numerics.cleaning import correlation_noise, entry_noise
 from eigenveil.numerics.component_law import SIGN_ERRORS, ComponentStatement
-from eigenveil.numerics.correlation import correlation_noise, entry_noise
 from eigenveil.privacy.clauses import KNOWN_TURN
 from eigenveil.privacy.ledger import Balance
 from eigenveil.text import listed, percent, printable

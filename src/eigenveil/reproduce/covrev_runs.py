@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import second_moment
-from eigenveil.data.sources.open import open_rows
 from eigenveil.datasets.zipf import zipf_norms
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import second_moment
 from eigenveil.mechanisms.covariance.adaptive_cleaned import AdaptiveCleanedCov
 from eigenveil.mechanisms.covariance.cleaned import CleanedCov
 from eigenveil.mechanisms.covariance.exponential import ExponentialCov
@@ -31,6 +30,7 @@ from eigenveil.reproduce.printed.covrev import (
 )
 from eigenveil.reproduce.simulation import gate, simulate
 from eigenveil.reproduce.stored import Stored
+from eigenveil.rows.open import open_rows
 
 __all__ = ["mnist", "news", "synthetic", "synthetic_pure"]
 

@@ -18,11 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.matrices import MatrixSource
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.open import open_rows
 from eigenveil.datasets.spiked_matrices import SpikedGaussian, SpikedMatrices, SpikedSigns
+from eigenveil.exact.clip import Clip
 from eigenveil.exceptions import EigenveilError
 from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
 from eigenveil.mechanisms.pca.boxed_oja import BoxedOjaPCA
@@ -42,6 +39,9 @@ from eigenveil.reproduce.printed.kpca import dp_gauss_1, dp_gauss_2_not_private,
 from eigenveil.reproduce.printed.schedules import SpikedRate, StepDecay
 from eigenveil.reproduce.simulation import gaussian_strength, simulate
 from eigenveil.reproduce.stored import Stored
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.matrices import MatrixSource
+from eigenveil.rows.open import open_rows
 
 __all__ = ["FIGURES"]
 

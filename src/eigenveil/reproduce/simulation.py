@@ -6,9 +6,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.open import open_rows
+from eigenveil.exact.clip import Clip
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.pca.spherical import directions
 from eigenveil.numerics.random import SimulationSource
@@ -16,6 +14,8 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Gaussian
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.open import open_rows
 
 __all__ = ["UNIT_ROWS", "gate", "gaussian_strength", "simulate"]
 

@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
+from eigenveil.exact.clip import Clip
 from eigenveil.mechanisms.covariance.adaptive_cleaned import AdaptiveCleanedCov
 from eigenveil.mechanisms.pca.spherical import SphericalPCA
 from eigenveil.mechanisms.pca.spiked import SpikedPCA

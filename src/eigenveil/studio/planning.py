@@ -21,8 +21,6 @@ from eigenveil.cli.releasing import prepared
 from eigenveil.cli.rows import by_levels
 from eigenveil.cli.sample import write_sample
 from eigenveil.cli.situation import situation_of
-from eigenveil.data.sources.schema import columns_of
-from eigenveil.data.sources.version import table_version
 from eigenveil.estimators.covariance import PrivateCovariance
 from eigenveil.estimators.pca import PrivatePCA
 from eigenveil.exceptions import BudgetExceededError, EigenveilError, InvalidParameterError
@@ -34,6 +32,8 @@ from eigenveil.privacy.balance import Balance
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
+from eigenveil.rows.file_guard import table_version
+from eigenveil.rows.open import columns_of
 from eigenveil.storage.paths import require_new
 from eigenveil.studio.costs import cost_of
 from eigenveil.studio.script import notebook, script

@@ -12,8 +12,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from eigenveil.data.sources.schema import Column, columns_of
 from eigenveil.exceptions import InvalidParameterError
+from eigenveil.rows.open import Column, columns_of
 from eigenveil.studio.server import Asked, Studio
 
 __all__ = ["TASKS", "Options", "number", "one_of", "release_options", "table_of"]

@@ -7,21 +7,20 @@ import numpy as np
 import pytest
 
 import eigenveil
-from eigenveil.data import Clip
-from eigenveil.data.sources import (
+from eigenveil.exact import Clip, ProjectedSource
+from eigenveil.privacy import GROUP, ROW, Adjacency
+from eigenveil.rows import (
     ArraySource,
     Batch,
     GroupedSource,
     IterableSource,
     PairedSource,
-    ProjectedSource,
     RowSource,
     ScaledSource,
     open_rows,
     paired,
     shuffled,
 )
-from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency
 
 
 def test_every_source_follows_the_protocol(csv):

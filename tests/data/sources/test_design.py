@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from eigenveil.data.sources import ArraySource, GroupedSource
 from eigenveil.data.sources.design import (
     ColumnsSource,
     DesignRows,
@@ -13,6 +12,7 @@ from eigenveil.data.sources.design import (
     reordered,
 )
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.rows import ArraySource, GroupedSource
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(50, 4)) * [1.0, 10.0, 0.1, 3.0] + [5.0, 0.0, 1.0, 7.0]

@@ -12,7 +12,7 @@ from eigenveil.federated.journal import Journal
 from eigenveil.federated.secure.agreement import Member, SecureAgreement
 from eigenveil.federated.secure.owner import SecureOwner
 from eigenveil.federated.simulation import InProcess
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy import Ledger
 
 NAMES = ("east", "north", "south", "west")
 

@@ -9,7 +9,7 @@ import pytest
 
 from eigenveil.exceptions import InvalidBudgetError, InvalidDataError, InvalidParameterError
 from eigenveil.federated.secure.agreement import SecureAgreement
-from eigenveil.privacy.accounting import fits
+from eigenveil.privacy import fits
 from tests.federated.secure.parties import agreement, member, tables
 from tests.fuzz.values import mutated_json
 

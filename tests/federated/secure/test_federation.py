@@ -14,9 +14,8 @@ from eigenveil.federated.secure.messages import Roll, SumQuestion, Upload
 from eigenveil.federated.secure.result import Total, asked_next
 from eigenveil.federated.secure.script import SumScript, total_of
 from eigenveil.federated.simulation import simulate
-from eigenveil.numerics.metrics import captured_variance, subspace_distance
-from eigenveil.privacy.budget import stated
-from eigenveil.privacy.calibrate import whole_strength
+from eigenveil.numerics import captured_variance, subspace_distance
+from eigenveil.privacy import stated, whole_strength
 from eigenveil.release import Release
 from eigenveil.release.uses import regression
 from tests.federated.secure.parties import Server, agreement, real_owner, simulated, tables

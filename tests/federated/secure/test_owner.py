@@ -23,7 +23,7 @@ from eigenveil.federated.secure.messages import (
 )
 from eigenveil.federated.secure.owner import SecureOwner
 from eigenveil.federated.secure.sums import Sums
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy import Ledger
 from tests.federated.secure.parties import (
     agreement,
     member,

@@ -21,10 +21,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip, squared_norms
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.rowwise import RowwiseSource
+from eigenveil.exact.clip import Clip
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.numerics.kernels import squared_norms
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.maps import RowwiseSource
 from eigenveil.text import did_you_mean
 
 __all__ = [

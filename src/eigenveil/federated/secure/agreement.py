@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import NO_EXPONENT
+from eigenveil.exact.clip import NO_EXPONENT
 from eigenveil.exceptions import EigenveilError, InvalidDataError, InvalidParameterError
 from eigenveil.federated.messages import check_name
 from eigenveil.federated.secure.signing import LABEL, Statement

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM
+from eigenveil.exact.clip import LARGEST_NORM, SMALLEST_NORM
 from eigenveil.federated.codes import Code, ProtocolError
 from eigenveil.federated.messages import Array, Message, Octets, Words, decode
 from eigenveil.federated.secure.signing import Statement

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM
 from eigenveil.estimators.results import component_result
+from eigenveil.exact.clip import LARGEST_NORM, SMALLEST_NORM
+from eigenveil.exact.symmetric import GaussianLaw
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.federated.script import Heard
 from eigenveil.federated.secure.agreement import SecureAgreement, Step
@@ -25,7 +26,6 @@ from eigenveil.mechanisms.pca.components import leading
 from eigenveil.mechanisms.ranged import noise_rows
 from eigenveil.mechanisms.scalars.distances import NoisyDistances, gaussian_sum
 from eigenveil.mechanisms.shared import unpacked
-from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.contribution import Contribution
 from eigenveil.privacy.cost import Gaussian

@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.gram import public_rows, second_moment, sums_are_exact, total
-from eigenveil.data.norms import norm_counts
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.rowwise import ScaledSource
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import LARGEST_NORM, Clip
+from eigenveil.exact.gram import public_rows, second_moment, sums_are_exact, total
+from eigenveil.exact.histograms import norm_counts
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.federated.answerer import ColumnsError
 from eigenveil.federated.owned_rows import open_owned
@@ -30,6 +28,8 @@ from eigenveil.mechanisms.shared import NoiseShare
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.ledger import Entry, Ledger
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.maps import ScaledSource
 
 __all__ = ["Sums"]
 

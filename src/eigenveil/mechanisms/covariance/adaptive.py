@@ -26,10 +26,10 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import moment_sensitivities, second_moment
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.spectrum import eigenvalues
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import moment_sensitivities, second_moment
+from eigenveil.exact.spectrum import eigenvalues
+from eigenveil.exact.symmetric import GaussianLaw
 from eigenveil.mechanisms.additive import GaussianNoise, LaplaceNoise, VectorNoise
 from eigenveil.mechanisms.base import Gate, Mechanism
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
@@ -41,13 +41,13 @@ from eigenveil.mechanisms.scalars.sparse_vector import SparseVector
 from eigenveil.mechanisms.scalars.threshold import ClippingThreshold, NoiseBound
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.cleaning import clean_eigenvalues
-from eigenveil.numerics.noise import NoiseLaw
-from eigenveil.numerics.symmetric import GaussianLaw
+from eigenveil.numerics.noise_law import NoiseLaw
 from eigenveil.numerics.tails import GAUSSIAN_TAILS, LAPLACE_TAILS
 from eigenveil.privacy.accounting import compose, rho_of
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.guarantee import Numerics
+from eigenveil.rows.base import RowSource
 
 __all__ = ["ENTRY", "Adaptive", "AdaptiveCov"]
 

@@ -25,22 +25,22 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import SMALLEST_NORM, Clip
-from eigenveil.data.gram import count, moment_sensitivities
-from eigenveil.data.norms import norm_counts, rows_beyond
-from eigenveil.data.sources.base import RowSource
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import SMALLEST_NORM, Clip
+from eigenveil.exact.gram import count, moment_sensitivities
+from eigenveil.exact.histograms import norm_counts, rows_beyond
+from eigenveil.exact.symmetric import GaussianLaw
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.cleaned import CleanedCov
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.registry import CovarianceEntry, Terms
 from eigenveil.mechanisms.scalars.sparse_vector import SparseVector
-from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.symmetric import GaussianLaw
+from eigenveil.numerics.integers import FixedPoint
 from eigenveil.privacy.accounting import compose, rho_of
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Cost
+from eigenveil.rows.base import RowSource
 
 __all__ = ["ENTRY", "AdaptiveCleaned", "AdaptiveCleanedCov"]
 

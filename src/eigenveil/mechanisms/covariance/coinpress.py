@@ -23,19 +23,19 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import count
-from eigenveil.data.sources.base import RowSource
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import count
+from eigenveil.exact.symmetric import GaussianLaw
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
 from eigenveil.mechanisms.registry import CovarianceEntry, Terms
 from eigenveil.numerics.spectral import map_eigenvalues
-from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.numerics.tails import GAUSSIAN_TAILS
 from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.guarantee import Numerics
+from eigenveil.rows.base import RowSource
 
 __all__ = ["ENTRY", "CoinPress", "CoinPressCov"]
 

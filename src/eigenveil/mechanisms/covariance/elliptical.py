@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.optimize import nnls
 
-from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.gram import second_moments
-from eigenveil.data.sources.base import RowSource
+from eigenveil.exact.clip import LARGEST_NORM, Clip
+from eigenveil.exact.gram import second_moments
+from eigenveil.exact.symmetric import GaussianLaw
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
@@ -38,12 +38,11 @@ from eigenveil.mechanisms.fourth_moments import SPREAD_SHARE, FourthMoments
 from eigenveil.mechanisms.ranged import CLEANED, clipping_radius, noise_rows
 from eigenveil.mechanisms.registry import CovarianceEntry, Terms
 from eigenveil.mechanisms.scalars.distances import PrivateDistances, distance_share
-from eigenveil.numerics.cleaning import clean_eigenvalues
+from eigenveil.numerics.cleaning import clean_eigenvalues, variance_shares
 from eigenveil.numerics.spectral import map_eigenvalues
-from eigenveil.numerics.symmetric import GaussianLaw
-from eigenveil.numerics.unit_rows import variance_shares
 from eigenveil.privacy.accounting import compose, part
 from eigenveil.privacy.cost import Cost, Gaussian
+from eigenveil.rows.base import RowSource
 
 __all__ = [
     "CENTRE_DEVIATIONS",

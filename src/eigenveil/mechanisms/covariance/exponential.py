@@ -28,11 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import second_moment
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.spectrum import compressed, eigenvalues
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import second_moment
+from eigenveil.exact.spectrum import compressed, eigenvalues
 from eigenveil.mechanisms.additive import GaussianNoise, LaplaceNoise, VectorNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
@@ -42,6 +41,7 @@ from eigenveil.numerics.bingham import draw_bingham
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import ZCDP, Composed, Cost, Pure
 from eigenveil.privacy.guarantee import Numerics
+from eigenveil.rows.base import RowSource
 
 __all__ = ["ENTRY", "BinghamDirection", "Exponential", "ExponentialCov", "draw_directions"]
 

@@ -26,14 +26,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.bounded import Bounded
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.symmetric import GaussianLaw, add_symmetric_gaussian
 from eigenveil.mechanisms.base import MomentMechanism
 from eigenveil.mechanisms.registry import CovarianceEntry, Terms
 from eigenveil.numerics.cleaning import clean_eigenvalues
-from eigenveil.numerics.noise import NoiseLaw
+from eigenveil.numerics.noise_law import NoiseLaw
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import map_eigenvalues
-from eigenveil.numerics.symmetric import GaussianLaw, add_symmetric_gaussian
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Gaussian
 

@@ -19,13 +19,13 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from eigenveil.data.bounded import Bounded
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.lattice import LAPLACE
+from eigenveil.exact.symmetric import GaussianLaw, add_symmetric
 from eigenveil.mechanisms.base import MomentMechanism
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.registry import CovarianceEntry, Terms
-from eigenveil.numerics.lattice import LAPLACE
 from eigenveil.numerics.random import NoiseSource
-from eigenveil.numerics.symmetric import GaussianLaw, add_symmetric
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Pure
 

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import second_moment
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.spectrum import eigenvalues
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import second_moment
+from eigenveil.exact.spectrum import eigenvalues
+from eigenveil.exact.symmetric import GaussianLaw
 from eigenveil.mechanisms.additive import (
     GaussianNoise,
     LaplaceNoise,
@@ -38,10 +38,10 @@ from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
 from eigenveil.mechanisms.covariance.laplace import LapCov
 from eigenveil.mechanisms.registry import CovarianceEntry, Terms
 from eigenveil.numerics.spectral import project_to_simplex
-from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.guarantee import Numerics
+from eigenveil.rows.base import RowSource
 
 __all__ = ["ENTRY", "Separate", "SeparateCov", "on_basis"]
 

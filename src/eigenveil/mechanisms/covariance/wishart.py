@@ -19,12 +19,12 @@ The noise is sampled in floating point: idealised numerics.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from eigenveil.data.bounded import Bounded
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.symmetric import WishartLaw, two_sided_wishart
 from eigenveil.mechanisms.base import MomentMechanism
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.registry import CovarianceEntry, Terms
 from eigenveil.numerics.random import NoiseSource
-from eigenveil.numerics.wishart import WishartLaw, two_sided_wishart
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Pure
 from eigenveil.privacy.guarantee import Numerics

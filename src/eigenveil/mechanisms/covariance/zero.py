@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from eigenveil.data.bounded import Bounded
+from eigenveil.exact.bounded import Bounded
 from eigenveil.mechanisms.base import MomentMechanism
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.registry import CovarianceEntry, Terms

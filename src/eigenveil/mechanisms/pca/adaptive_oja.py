@@ -27,10 +27,10 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.batches import Records
-from eigenveil.data.clip import NO_EXPONENT, Clip
-from eigenveil.data.updates import REACH, centre_rounding, update_counts, update_sum
+from eigenveil.exact.basis_products import BasisProduct
+from eigenveil.exact.batches import Records
+from eigenveil.exact.clip import NO_EXPONENT, Clip
+from eigenveil.exact.updates import REACH, centre_rounding, update_counts, update_sum
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate

@@ -23,11 +23,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import second_moment
-from eigenveil.data.products import MomentProducts, moment_products
-from eigenveil.data.sources.base import RowSource
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import second_moment
+from eigenveil.exact.products import MomentProducts, moment_products
+from eigenveil.exact.symmetric import GaussianLaw, LazyGaussian
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov
@@ -38,13 +38,13 @@ from eigenveil.mechanisms.pca.components import (
     reliability,
 )
 from eigenveil.mechanisms.registry import LazyEntry, Terms
+from eigenveil.numerics.array_backend import Place
 from eigenveil.numerics.component_law import leading_statement
-from eigenveil.numerics.places import Place
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import block_krylov, max_krylov_columns
-from eigenveil.numerics.symmetric import GaussianLaw, LazyGaussian
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Gaussian
+from eigenveil.rows.base import RowSource
 
 __all__ = ["ENTRY", "AnalyzeGauss", "AnalyzeGaussPCA"]
 

@@ -35,10 +35,10 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.batches import Records
-from eigenveil.data.clip import Clip
-from eigenveil.data.updates import update_sum
+from eigenveil.exact.basis_products import BasisProduct
+from eigenveil.exact.batches import Records
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.updates import update_sum
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.additive import GaussianNoise, NoisyVector
 from eigenveil.mechanisms.base import Gate

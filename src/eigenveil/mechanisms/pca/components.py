@@ -14,7 +14,7 @@ from eigenveil.numerics.component_law import (
     leading_statement,
     pair_noise,
 )
-from eigenveil.numerics.noise import NoiseLaw
+from eigenveil.numerics.noise_law import NoiseLaw
 from eigenveil.numerics.spectral import top_eigenpairs
 
 __all__ = [

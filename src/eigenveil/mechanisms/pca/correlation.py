@@ -17,11 +17,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.column_limits import ColumnLimits
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.limits import LimitedSource
-from eigenveil.data.sources.rowwise import ScaledSource
+from eigenveil.exact.clip import LARGEST_NORM, Clip
+from eigenveil.exact.row_maps import LimitedSource
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult
@@ -34,12 +31,15 @@ from eigenveil.mechanisms.pca.staged import NOTHING_FURTHER, Further, StagedComp
 from eigenveil.mechanisms.registry import ComponentEntry, Terms
 from eigenveil.mechanisms.request import MAX_PRIVATE_RANK
 from eigenveil.mechanisms.scalars.rank import leading_rank
+from eigenveil.numerics.column_limits import ColumnLimits
 from eigenveil.numerics.component_law import ComponentStatement, correlation_statement
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import whole_strength
 from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.guarantee import Numerics
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.maps import ScaledSource
 from eigenveil.wording import option
 
 __all__ = [

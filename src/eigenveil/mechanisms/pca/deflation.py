@@ -25,11 +25,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.batches import Batches, Records, check_batches, count_records
-from eigenveil.data.clip import Clip
-from eigenveil.data.matrices import MatrixSource
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.samples import shuffled
+from eigenveil.exact.batches import Batches, Records, check_batches, count_records
+from eigenveil.exact.clip import Clip
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.components import NoisyComponents
@@ -38,6 +35,9 @@ from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOja
 from eigenveil.mechanisms.registry import ComponentEntry, Terms
 from eigenveil.numerics.spectral import signed
 from eigenveil.privacy.cost import Cost
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.derived import shuffled
+from eigenveil.rows.matrices import MatrixSource
 from eigenveil.text import plural
 from eigenveil.wording import option
 

@@ -16,8 +16,8 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.batches import Records
-from eigenveil.data.clip import Clip
+from eigenveil.exact.batches import Records
+from eigenveil.exact.clip import Clip
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.boxed_oja import Boxed

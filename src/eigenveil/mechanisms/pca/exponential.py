@@ -31,11 +31,10 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import second_moment
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.spectrum import along_with_rest
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import second_moment
+from eigenveil.exact.spectrum import along_with_rest
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.additive import GaussianNoise, LaplaceNoise, VectorNoise
 from eigenveil.mechanisms.base import Gate
@@ -45,6 +44,7 @@ from eigenveil.mechanisms.registry import ComponentEntry, Terms
 from eigenveil.mechanisms.scalars.leading import possible_eigenvalues
 from eigenveil.privacy.cost import Composed, Cost
 from eigenveil.privacy.guarantee import Numerics
+from eigenveil.rows.base import RowSource
 from eigenveil.wording import option
 
 __all__ = ["ENTRY", "VALUE_SHARE", "Exponential", "ExponentialPCA"]

@@ -34,17 +34,17 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import second_moment
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.spectrum import (
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import second_moment
+from eigenveil.exact.spectrum import (
     compressed_with_rest,
     eigengap,
     gap_sensitivity,
     projector,
     projector_sensitivity,
 )
+from eigenveil.exact.symmetric import GaussianLaw
 from eigenveil.exceptions import GapTooSmallError, InvalidParameterError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
@@ -54,11 +54,11 @@ from eigenveil.mechanisms.registry import ComponentEntry, Terms
 from eigenveil.mechanisms.scalars.gap import PrivateGap
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import top_eigenpairs
-from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Approx, Composed, Cost, Gaussian
 from eigenveil.privacy.guarantee import Numerics
+from eigenveil.rows.base import RowSource
 from eigenveil.wording import option
 
 if TYPE_CHECKING:

@@ -15,16 +15,16 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import second_moment
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.rowwise import ProjectedSource
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import second_moment
+from eigenveil.exact.row_maps import ProjectedSource
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
 from eigenveil.mechanisms.paired import drawn_pairs
 from eigenveil.mechanisms.pca.spherical import directions
 from eigenveil.privacy.cost import Cost, Gaussian
+from eigenveil.rows.base import RowSource
 
 __all__ = ["ProjectedMoment"]
 

@@ -9,7 +9,7 @@ d^{3/2}/(n epsilon). Proof: docs/proofs/laplace.md.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from eigenveil.data.bounded import Bounded
+from eigenveil.exact.bounded import Bounded
 from eigenveil.mechanisms.base import MomentMechanism
 from eigenveil.mechanisms.covariance.laplace import LapCov
 from eigenveil.mechanisms.pca.components import NoisyComponents, leading

@@ -22,11 +22,10 @@ Differences from the source
 from dataclasses import dataclass
 from typing import ClassVar
 
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.batches import Records
-from eigenveil.data.clip import Clip
-from eigenveil.data.moment_columns import OUTSIDE_SCALE, moment_columns, unscaled
-from eigenveil.data.updates import update_sum
+from eigenveil.exact.basis_products import OUTSIDE_SCALE, BasisProduct, moment_columns, unscaled
+from eigenveil.exact.batches import Records
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.updates import update_sum
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassEntry, OnePassState

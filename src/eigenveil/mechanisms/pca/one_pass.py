@@ -31,13 +31,9 @@ from typing import ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.batches import Batches, Records, check_batches, count_records
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import trace
-from eigenveil.data.matrices import MatrixSource
-from eigenveil.data.sources.arrays import Batch
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.samples import shuffled
+from eigenveil.exact.batches import Batches, Records, check_batches, count_records
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import trace
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
@@ -50,6 +46,10 @@ from eigenveil.numerics.spectral import eigenpairs_of_image, signed
 from eigenveil.privacy.accounting import split
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.derived import shuffled
+from eigenveil.rows.matrices import MatrixSource
+from eigenveil.rows.memory import Batch
 from eigenveil.text import plural
 from eigenveil.wording import option
 

@@ -29,12 +29,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import trace
-from eigenveil.data.moment_columns import moment_columns, unscaled
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.checked import count_checked
+from eigenveil.exact.basis_products import BasisProduct, moment_columns, unscaled
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import trace
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
@@ -47,6 +44,8 @@ from eigenveil.numerics.component_law import leading_statement
 from eigenveil.numerics.spectral import eigenpairs_of_image, signed
 from eigenveil.privacy.accounting import split
 from eigenveil.privacy.cost import Cost, Gaussian
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.derived import count_checked
 from eigenveil.wording import option
 
 __all__ = ["ENTRY", "Power", "PowerPCA"]

@@ -29,23 +29,22 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.batches import Batches, Records
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import Clip
-from eigenveil.data.matrices import MatrixSource
 from eigenveil.data.shuffled import ShuffledRecords, beside, shuffled_records
-from eigenveil.data.sources.base import RowSource
+from eigenveil.exact.batches import Batches, Records
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import Clip
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.mechanisms.registry import ComponentEntry, Terms
-from eigenveil.numerics.random import NoiseSource
+from eigenveil.numerics.random import NoiseSource, normals
 from eigenveil.numerics.spectral import signed
-from eigenveil.numerics.variates import normals
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Approx, Cost
 from eigenveil.privacy.guarantee import Numerics
 from eigenveil.privacy.shuffling import local_mu
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.matrices import MatrixSource
 from eigenveil.wording import option
 
 __all__ = ["ENTRY", "NoisyDirection", "ShuffledOja", "ShuffledOjaPCA"]

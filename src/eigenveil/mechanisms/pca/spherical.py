@@ -16,13 +16,13 @@ variances. Proof: docs/proofs/spherical.md.
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.sources.base import RowSource
+from eigenveil.exact.clip import Clip
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGaussPCA
 from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.mechanisms.registry import LazyEntry, Terms
 from eigenveil.privacy.cost import Cost, Gaussian
+from eigenveil.rows.base import RowSource
 
 __all__ = ["ENTRY", "Spherical", "SphericalPCA", "directions"]
 

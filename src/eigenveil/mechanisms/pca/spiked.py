@@ -35,11 +35,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import public_rows, second_moment
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.spectrum import compressed, projector
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import public_rows, second_moment
+from eigenveil.exact.spectrum import compressed, projector
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
@@ -50,6 +49,7 @@ from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.privacy.guarantee import Kind, Numerics
+from eigenveil.rows.base import RowSource
 from eigenveil.wording import REPLACE_ONE, SINGLE_ROWS, option
 
 if TYPE_CHECKING:

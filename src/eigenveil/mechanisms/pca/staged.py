@@ -19,11 +19,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import second_moment
-from eigenveil.data.products import moment_products
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.spectrum import eigenvalues, inside
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import second_moment
+from eigenveil.exact.products import moment_products
+from eigenveil.exact.spectrum import eigenvalues, inside
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.components import NoisyComponents
@@ -35,6 +34,7 @@ from eigenveil.mechanisms.scalars.score_histogram import ScoreHistogram, ScoreMa
 from eigenveil.mechanisms.scalars.variances import PrivateVariances
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
+from eigenveil.rows.base import RowSource
 from eigenveil.wording import option
 
 __all__ = [

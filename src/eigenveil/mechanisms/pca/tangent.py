@@ -25,11 +25,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import moment_sensitivities, second_moment
-from eigenveil.data.products import MomentProducts, moment_products
-from eigenveil.data.sources.base import RowSource
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import moment_sensitivities, second_moment
+from eigenveil.exact.products import MomentProducts, moment_products
+from eigenveil.exact.symmetric import GaussianLaw, LazyGaussian
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
@@ -40,11 +40,11 @@ from eigenveil.mechanisms.registry import LazyEntry, Terms
 from eigenveil.numerics.component_law import inner_statement
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import signed
-from eigenveil.numerics.symmetric import GaussianLaw, LazyGaussian
 from eigenveil.privacy.accounting import split
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Gaussian
+from eigenveil.rows.base import RowSource
 
 __all__ = ["ENTRY", "NoisyProduct", "ProductNoise", "Tangent", "TangentPCA", "turn"]
 

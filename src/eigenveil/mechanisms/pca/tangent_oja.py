@@ -18,7 +18,7 @@ directions stay where they are, not after a number of records that the spectrum 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from eigenveil.data.basis_product import BasisProduct
+from eigenveil.exact.basis_products import BasisProduct
 from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
 from eigenveil.mechanisms.pca.one_pass import OnePassEntry, OnePassState
 from eigenveil.mechanisms.registry import Terms

@@ -12,10 +12,9 @@ The noise is sampled in floating point: idealised numerics.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import second_moment
-from eigenveil.data.sources.base import RowSource
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import second_moment
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.wishart import WishartCov
 from eigenveil.mechanisms.pca.components import NoisyComponents, leading
@@ -23,6 +22,7 @@ from eigenveil.mechanisms.registry import ComponentEntry, Terms
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost, Pure
 from eigenveil.privacy.guarantee import Numerics
+from eigenveil.rows.base import RowSource
 
 __all__ = ["ENTRY", "Wishart", "WishartPCA"]
 

@@ -27,10 +27,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.gram import second_moment, total
-from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.design import ColumnsSource, GradientRows, ResidualRows
+from eigenveil.exact.clip import LARGEST_NORM, Clip
+from eigenveil.exact.gram import second_moment, total
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov
@@ -43,6 +42,7 @@ from eigenveil.mechanisms.scalars.median_of_means import MedianOfMeans, blocks_o
 from eigenveil.numerics.ridge import RidgeState
 from eigenveil.privacy.accounting import gaussian_epsilon, part
 from eigenveil.privacy.cost import Cost, Gaussian
+from eigenveil.rows.base import RowSource
 
 __all__ = ["JoinedRegression"]
 

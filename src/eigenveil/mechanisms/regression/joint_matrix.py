@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
 from eigenveil.data.sources.design import Records
+from eigenveil.exact.clip import Clip
 from eigenveil.mechanisms.covariance.elliptical import CLEAR_VARIANCE
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.prepared import Prepared

@@ -26,9 +26,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
-from eigenveil.data.gram import total, trace
-from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.design import (
     ColumnsSource,
     DesignRows,
@@ -36,7 +33,8 @@ from eigenveil.data.sources.design import (
     Records,
     ResidualRows,
 )
-from eigenveil.data.sources.rowwise import ScaledSource
+from eigenveil.exact.clip import LARGEST_NORM, SMALLEST_NORM, Clip
+from eigenveil.exact.gram import total, trace
 from eigenveil.exceptions import InvalidDataError, NothingFoundError
 from eigenveil.mechanisms.additive import LaplaceNoise, VectorNoise
 from eigenveil.mechanisms.base import Gate
@@ -53,6 +51,8 @@ from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.ridge import RidgeState
 from eigenveil.privacy.accounting import compose, gaussian_epsilon
 from eigenveil.privacy.cost import Cost
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.maps import ScaledSource
 from eigenveil.text import listed
 from eigenveil.wording import THOUSANDS, Part, option
 

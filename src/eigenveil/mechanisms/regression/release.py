@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.sources.base import RowSource
+from eigenveil.exact.clip import Clip
 from eigenveil.exceptions import TooFewRowsError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.execute import private_scale_words
@@ -21,6 +20,7 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.clauses import ZEROED_CLAUSE
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Balance, Ledger
+from eigenveil.rows.base import RowSource
 from eigenveil.wording import Part, Phrase, option
 
 __all__ = ["RegressionResult", "release_regression"]

@@ -18,15 +18,15 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import second_moment
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.spectrum import captured
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import second_moment
+from eigenveil.exact.spectrum import captured
 from eigenveil.mechanisms.additive import LaplaceNoise, VectorNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost
+from eigenveil.rows.base import RowSource
 
 __all__ = ["CAPTURED_SHARE", "Captured", "CapturedVariance", "captured_pays"]
 

@@ -22,11 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import Clip
-from eigenveil.data.norms import BRACKETS, column_counts
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.rowwise import ScaledSource
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.histograms import BRACKETS, column_counts
 from eigenveil.mechanisms.additive import LaplaceNoise, NoisyVector, VectorNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.paired import drawn_pairs
@@ -34,6 +32,8 @@ from eigenveil.mechanisms.scalars.distances import laplace_sum
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Allotment, Cost, Pure
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.maps import ScaledSource
 
 __all__ = ["ColumnScale", "FoundScales", "enough_for_scales", "scale_share"]
 

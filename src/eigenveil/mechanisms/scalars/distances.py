@@ -27,14 +27,14 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ndtr, ndtri
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import LARGEST_NORM, NO_EXPONENT, SMALLEST_NORM, Clip
-from eigenveil.data.norms import distance_counts
-from eigenveil.data.sources.base import RowSource
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import LARGEST_NORM, NO_EXPONENT, SMALLEST_NORM, Clip
+from eigenveil.exact.histograms import distance_counts
 from eigenveil.mechanisms.additive import LaplaceNoise, VectorNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Allotment, Cost, Pure
+from eigenveil.rows.base import RowSource
 
 __all__ = [
     "FALSE_ALARM",

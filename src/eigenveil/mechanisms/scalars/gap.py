@@ -18,10 +18,10 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from eigenveil.data.bounded import Bounded
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.lattice import grid_exponent
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.additive import VectorNoise
-from eigenveil.numerics.lattice import grid_exponent
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost
 

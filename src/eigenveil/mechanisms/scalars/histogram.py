@@ -17,10 +17,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.bounded import Bounded
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.lattice import LAPLACE, add_noise, unit_grid
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.lattice import LAPLACE, add_noise, unit_grid
+from eigenveil.numerics.integers import FixedPoint
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Approx, Cost

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
-from eigenveil.data.bounded import Bounded
+from eigenveil.exact.bounded import Bounded
 from eigenveil.mechanisms.additive import NoisyVector, VectorNoise
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import project_to_simplex

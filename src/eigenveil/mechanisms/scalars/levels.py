@@ -23,10 +23,10 @@ from typing import ClassVar
 
 from scipy.special import ndtri
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.levels import LevelCounts
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.histograms import LevelCounts
+from eigenveil.exact.lattice import GAUSSIAN, add_noise, unit_grid
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.numerics.lattice import GAUSSIAN, add_noise, unit_grid
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Approx, Composed, Cost, Gaussian

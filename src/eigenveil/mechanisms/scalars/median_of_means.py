@@ -25,14 +25,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
-from eigenveil.data.gram import public_rows
-from eigenveil.data.sources.base import RowSource
-from eigenveil.data.values import value_counts
+from eigenveil.exact.clip import LARGEST_NORM, SMALLEST_NORM, Clip
+from eigenveil.exact.column_histogram import value_counts
+from eigenveil.exact.gram import public_rows
 from eigenveil.exceptions import UnsupportedNotionError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.privacy.cost import Cost
+from eigenveil.rows.base import RowSource
 from eigenveil.wording import REPLACE_ONE
 
 __all__ = ["MedianOfMeans", "blocks_of", "findable"]

@@ -27,10 +27,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.bounded import Bounded
+from eigenveil.exact.bounded import Bounded
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.additive import VectorNoise
-from eigenveil.numerics.marchenko_pastur import upper_quantiles
+from eigenveil.numerics.cleaning import upper_quantiles
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost
 

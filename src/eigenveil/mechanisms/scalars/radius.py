@@ -22,10 +22,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.norms import rows_beyond
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.histograms import rows_beyond
 from eigenveil.mechanisms.scalars.sparse_vector import SparseVector
-from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.numerics.integers import FixedPoint
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost
 

@@ -25,12 +25,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.bounded import Bounded
+from eigenveil.exact.bounded import Bounded
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.additive import VectorNoise
 from eigenveil.mechanisms.scalars.leading import possible_eigenvalues
 from eigenveil.mechanisms.scalars.noise_variance import bulk_weights
-from eigenveil.numerics.marchenko_pastur import highest
+from eigenveil.numerics.cleaning import highest
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost
 

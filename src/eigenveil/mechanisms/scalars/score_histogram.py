@@ -18,15 +18,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import Clip
-from eigenveil.data.scores import Frame, score_counts
-from eigenveil.data.sources.base import RowSource
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.histograms import Frame, score_counts
 from eigenveil.mechanisms.additive import NoisyVector, VectorNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost
+from eigenveil.rows.base import RowSource
 
 __all__ = ["SCORE_SHARE", "ScoreHistogram", "ScoreMap", "score_bins"]
 

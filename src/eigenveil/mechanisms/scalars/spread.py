@@ -29,11 +29,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.batches import Records
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import Clip
 from eigenveil.data.spreads import ZERO_SPREAD, spread_counts
+from eigenveil.exact.basis_products import BasisProduct
+from eigenveil.exact.batches import Records
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import Clip
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, NothingFoundError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.scalars.histogram import StabilityHistogram

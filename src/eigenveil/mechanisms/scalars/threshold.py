@@ -27,19 +27,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import NO_EXPONENT, SMALLEST_NORM, Clip
-from eigenveil.data.gram import trace
-from eigenveil.data.norms import norm_counts, weighted_counts
-from eigenveil.data.sources.base import RowSource
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import NO_EXPONENT, SMALLEST_NORM, Clip
+from eigenveil.exact.gram import trace
+from eigenveil.exact.histograms import norm_counts, weighted_counts
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.scalars.radius import PrivateRadius
 from eigenveil.mechanisms.scalars.sparse_vector import SparseVector
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
-from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.integers import add, whole
+from eigenveil.numerics.integers import FixedPoint, add, whole
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
+from eigenveil.rows.base import RowSource
 
 __all__ = ["ClippingThreshold", "NoiseBound"]
 

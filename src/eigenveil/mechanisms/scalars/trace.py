@@ -15,7 +15,7 @@ Differences from the source
 from dataclasses import dataclass
 from typing import ClassVar
 
-from eigenveil.data.bounded import Bounded
+from eigenveil.exact.bounded import Bounded
 from eigenveil.mechanisms.additive import VectorNoise
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost

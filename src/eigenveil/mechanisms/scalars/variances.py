@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from eigenveil.data.bounded import Bounded
+from eigenveil.exact.bounded import Bounded
 from eigenveil.mechanisms.additive import NoisyVector, VectorNoise
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost

@@ -12,8 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.sources.open import open_rows
+from eigenveil.exact.clip import Clip
 from eigenveil.federated import weights
 from eigenveil.federated.aggregate import Assembled, assembled, leading_basis
 from eigenveil.federated.spiked import SpikedClient
@@ -22,6 +21,7 @@ from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOjaPCA
 from eigenveil.numerics.spectral import top_eigenpairs
 from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.reproduce.simulation import gate, simulate
+from eigenveil.rows.open import open_rows
 
 __all__ = ["Client", "algorithm_1", "declared", "fed_dp_oja", "noisy_projector"]
 
