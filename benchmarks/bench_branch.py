@@ -14,8 +14,8 @@ from threadpoolctl import threadpool_limits
 
 from eigenveil.exact import eigenvalues
 from eigenveil.mechanisms import AdaptiveCov, Gate, release
-from eigenveil.mechanisms.covariance.separate import on_basis
 from eigenveil.numerics import SimulationSource
+from eigenveil.papers.covrev.baselines import on_basis
 from side_by_side import report
 from tables import tick, zipf
 

@@ -24,7 +24,7 @@ from eigenveil.estimators.continual_state import DailyState
 from eigenveil.exact import Clip, DailyMoments, day_sensitivity, packed, second_moment, unpacked
 from eigenveil.mechanisms import release
 from eigenveil.mechanisms.continual import ContinualCov, DailyGate
-from eigenveil.mechanisms.covariance.gauss import GaussCov
+from eigenveil.mechanisms.gauss import GaussCov
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency
 from eigenveil.rows import open_rows

@@ -19,7 +19,7 @@ from eigenveil.mechanisms import (
     GaussCov,
     ProjectedCov,
 )
-from eigenveil.reproduce.printed.covrev import adaptive_cov, gauss_cov, separate_cov
+from eigenveil.papers.covrev.printed import adaptive_cov, gauss_cov, separate_cov
 from side_by_side import report
 from tables import means, mnist, reuters, summarise, tick, zipf
 

@@ -17,7 +17,7 @@ from eigenveil.engines import Brought, DeviceSource, device
 from eigenveil.engines import host_to_device as brought
 from eigenveil.exact import Clip, moment_products
 from eigenveil.exact.gram import _accumulate
-from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGaussPCA
+from eigenveil.mechanisms.analyze_gauss import AnalyzeGaussPCA
 from eigenveil.numerics import SystemSource
 from eigenveil.privacy import Adjacency
 from side_by_side import report

@@ -37,7 +37,6 @@ from threadpoolctl import threadpool_limits
 from eigenveil.exact import Clip, second_moment
 from eigenveil.federated import weights
 from eigenveil.federated.aggregate import leading_basis
-from eigenveil.federated.spiked import SpikedClient
 from eigenveil.mechanisms import (
     AnalyzeGaussPCA,
     DeflationPCA,
@@ -46,9 +45,9 @@ from eigenveil.mechanisms import (
     ShuffledOjaPCA,
     TangentPCA,
 )
-from eigenveil.mechanisms.covariance.gauss import GaussCov
-from eigenveil.mechanisms.pca.components import leading
-from eigenveil.mechanisms.pca.spherical import directions
+from eigenveil.mechanisms.analyze_gauss import directions
+from eigenveil.mechanisms.components import leading
+from eigenveil.mechanisms.gauss import GaussCov
 from eigenveil.numerics import (
     SimulationSource,
     SpikedModel,
@@ -56,6 +55,7 @@ from eigenveil.numerics import (
     subspace_distance,
     top_eigenpairs,
 )
+from eigenveil.papers.fed.client import SpikedClient
 from eigenveil.privacy import Adjacency, Budget, Gaussian, split, strength
 from eigenveil.rows import open_rows
 from side_by_side import RESULTS, keep, report

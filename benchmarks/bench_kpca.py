@@ -27,17 +27,21 @@ from eigenveil.datasets import SpikedGaussian, SpikedMatrices, SpikedSigns
 from eigenveil.exact import Clip
 from eigenveil.exceptions import EigenveilError
 from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
-from eigenveil.mechanisms.pca.boxed_oja import BoxedOjaPCA
-from eigenveil.mechanisms.pca.deflation import DeflationPCA
-from eigenveil.mechanisms.pca.dp_pca import TruncatedMeanPCA
-from eigenveil.mechanisms.pca.oja import OjaPCA
-from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOjaPCA
-from eigenveil.mechanisms.pca.tangent_oja import TangentOjaPCA
+from eigenveil.mechanisms.oja import OjaPCA
 from eigenveil.numerics import SimulationSource, subspace_distance
+from eigenveil.papers.dppca.dp_pca import TruncatedMeanPCA
+from eigenveil.papers.dppca.shuffled_oja import ShuffledOjaPCA
+from eigenveil.papers.kpca.adaptive_oja import AdaptiveOjaPCA, TangentOjaPCA
+from eigenveil.papers.kpca.boxed_oja import BoxedOjaPCA
+from eigenveil.papers.kpca.deflation import DeflationPCA
+from eigenveil.papers.kpca.printed import (
+    SpikedRate,
+    StepDecay,
+    dp_gauss_1,
+    dp_gauss_2_not_private,
+    dp_power,
+)
 from eigenveil.privacy import Adjacency, Budget, Gaussian, strength
-from eigenveil.reproduce.printed.kpca import dp_gauss_1, dp_gauss_2_not_private, dp_power
-from eigenveil.reproduce.printed.schedules import SpikedRate, StepDecay
 from eigenveil.rows import MatrixSource, open_rows
 from side_by_side import report
 

@@ -9,7 +9,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from eigenveil.mechanisms import AdaptiveCov, ExponentialCov, LapCov, SeparateCov, WishartCov
-from eigenveil.reproduce.printed.covrev import lap_cov, separate_cov_pure
+from eigenveil.papers.covrev.printed import lap_cov, separate_cov_pure
 from side_by_side import report
 from tables import means, summarise, tick, zipf
 

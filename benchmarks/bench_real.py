@@ -34,7 +34,7 @@ from eigenveil import PrivateCovariance
 from eigenveil.cli.demo import _tables as demo_tables
 from eigenveil.exceptions import EigenveilError, NothingFoundError
 from eigenveil.numerics import relative_error
-from eigenveil.reproduce.printed.covrev import (
+from eigenveil.papers.covrev.printed import (
     adaptive_cov,
     gauss_cov,
     lap_cov,

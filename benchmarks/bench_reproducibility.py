@@ -34,9 +34,9 @@ from threadpoolctl import threadpool_limits
 from eigenveil import PrivatePCA
 from eigenveil.exact import MomentProducts
 from eigenveil.exceptions import EigenveilError
-from eigenveil.mechanisms.covariance.gauss import GaussCov
-from eigenveil.mechanisms.covariance.wishart import WishartCov
-from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGaussPCA
+from eigenveil.mechanisms.analyze_gauss import AnalyzeGaussPCA
+from eigenveil.mechanisms.gauss import GaussCov
+from eigenveil.mechanisms.wishart import WishartCov
 from real_tables import DATA, real_tables
 from side_by_side import RESULTS, keep
 

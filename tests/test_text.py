@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.mechanisms.pca.oja import Oja
+from eigenveil.mechanisms.oja import Oja
 from eigenveil.mechanisms.registry import Terms
 from eigenveil.numerics import SpikedModel
-from eigenveil.planner import Situation, choose
+from eigenveil.planning import Situation, choose
 from eigenveil.privacy import Budget
 from eigenveil.text import is_formula, percent, plural, printable, typed
 

@@ -29,7 +29,8 @@ from eigenveil.federated.agreement import Agreement
 from eigenveil.federated.configuration import _CLIENT, _OWNER, _SERVER
 from eigenveil.federated.messages import Code, ProtocolError
 from eigenveil.mechanisms.registry import LazyEntry
-from eigenveil.planner import Situation, predict
+from eigenveil.planning import Situation
+from eigenveil.planning import prediction as predict
 from eigenveil.privacy import Budget, Ledger
 from eigenveil.release.export import export
 from eigenveil.rows import IterableSource, open_rows

@@ -22,7 +22,7 @@ ROOT = DOCS.parent
 FOLDER = DOCS / "reference" / "generated"
 PACKAGES = {
     "eigenveil": "Estimators, tables, ledgers and releases",
-    "eigenveil.planner": "What to expect before anything is spent",
+    "eigenveil.planning": "What to expect before anything is spent",
     "eigenveil.release": "Releases and their owners",
     "eigenveil.release.uses": "What a released covariance is good for",
     "eigenveil.release.export": "Releases for other tools",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
         StreamingPCA,
     )
     from eigenveil.estimators.intervals import intervals
-    from eigenveil.numerics.spiked_model import SpikedModel
+    from eigenveil.papers.spiked.model import SpikedModel
     from eigenveil.privacy.ledger import Ledger
     from eigenveil.release import Release
     from eigenveil.rows import open_rows
@@ -45,7 +45,7 @@ _HOMES = {
     "PrivateRegression": "eigenveil.estimators",
     "StreamingPCA": "eigenveil.estimators",
     "intervals": "eigenveil.estimators.intervals",
-    "SpikedModel": "eigenveil.numerics.spiked_model",
+    "SpikedModel": "eigenveil.papers.spiked.model",
     "Release": "eigenveil.release",
     "open_rows": "eigenveil.rows",
 }

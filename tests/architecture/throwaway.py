@@ -12,9 +12,9 @@ from typing import ClassVar
 import numpy as np
 
 from eigenveil.exact import Bounded
-from eigenveil.mechanisms.base import MomentMechanism
-from eigenveil.mechanisms.covariance.gauss import GaussCov
-from eigenveil.mechanisms.pca.components import NoisyComponents, leading
+from eigenveil.mechanisms.components import NoisyComponents, leading
+from eigenveil.mechanisms.gate import MomentMechanism
+from eigenveil.mechanisms.gauss import GaussCov
 from eigenveil.mechanisms.registry import ComponentEntry, Terms
 from eigenveil.numerics import NoiseSource
 from eigenveil.privacy import Cost, Gaussian

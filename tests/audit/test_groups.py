@@ -18,7 +18,7 @@ from eigenveil.mechanisms import (
     PrivateQuantile,
     SphericalPCA,
 )
-from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.gate import Gate
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import GROUP, Adjacency, Gaussian
 from eigenveil.rows import ArraySource, GroupedSource, PairedUnits

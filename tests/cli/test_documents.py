@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import eigenveil.planner
+import eigenveil.planning
 from eigenveil import Release
 from eigenveil.numerics import SimulationSource
 from tests.cli.conftest import invoke
@@ -17,7 +17,7 @@ ADULT = ROOT.parent / "shared" / "data" / "adult_train.parquet"
 MISSING = [
     name
     for name, there in {
-        "the planner": hasattr(eigenveil.planner, "recommend"),
+        "the planner": hasattr(eigenveil.planning, "recommend"),
         "../shared/data/adult_train.parquet": ADULT.exists(),
     }.items()
     if not there

@@ -103,13 +103,13 @@ def test_outside_of_any_release(tmp_path):
     child = """
 import sys, time
 from pathlib import Path
-import eigenveil.planner
+import eigenveil.planning
 
 def wait(*arguments, **options):
     Path(sys.argv[1]).touch()
     time.sleep(60)
 
-eigenveil.planner.recommend = wait
+eigenveil.planning.recommend = wait
 from eigenveil.cli import main
 main(sys.argv[2:])
 """

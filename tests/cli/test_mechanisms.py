@@ -11,7 +11,7 @@ from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.cli.mechanisms import rows
 from eigenveil.exceptions import BoundsRequiredError, UnsupportedNotionError
 from eigenveil.mechanisms.registry import entries
-from eigenveil.planner import Situation, choose
+from eigenveil.planning import Situation, choose
 from eigenveil.privacy import Budget
 from tests.cli.conftest import invoke
 

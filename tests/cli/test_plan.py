@@ -7,13 +7,13 @@ import shlex
 import numpy as np
 import pytest
 
-import eigenveil.planner
+import eigenveil.planning
 from eigenveil import Release
 from tests.cli.conftest import ROWS, fails, invoke
 from tests.planner.few import few_simulations
 
 pytestmark = pytest.mark.skipif(
-    not hasattr(eigenveil.planner, "recommend"), reason="needs the planner"
+    not hasattr(eigenveil.planning, "recommend"), reason="needs the planner"
 )
 BUDGET = ["--epsilon", 1, "--delta", 1e-6]
 SIZE = ["--rows", 1000, "--columns-count", 5]
@@ -340,7 +340,8 @@ class TestFigure:
         """The best mechanisms at budgets about the one asked for, and what privacy costs alone."""
         pytest.importorskip("matplotlib")
         from eigenveil.cli import figure
-        from eigenveil.planner import Situation, predict, recommend
+        from eigenveil.planning import Situation, recommend
+        from eigenveil.planning import prediction as predict
         from eigenveil.privacy import Budget
 
         seen = {}
@@ -371,7 +372,7 @@ class TestFigure:
         def refuse(*arguments):
             raise AssertionError("predicted")
 
-        monkeypatch.setattr(eigenveil.planner, "recommend", refuse)
+        monkeypatch.setattr(eigenveil.planning, "recommend", refuse)
         words = ["plan", *SIZE, "--k", 2, *BUDGET, "--figure"]
         assert "in .png or .svg" in fails(2, *words, tmp_path / "plan.pdf")
         (tmp_path / "plan.png").touch()

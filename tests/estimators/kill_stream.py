@@ -23,7 +23,7 @@ from eigenveil import Ledger, StreamingPCA
 from eigenveil.estimators.stream_run import StreamRun
 from eigenveil.estimators.stream_state import Stream
 from eigenveil.exceptions import DuplicateBatchError, InvalidDataError
-from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.gate import Gate
 from eigenveil.privacy import Composed
 
 CHUNKS = np.random.default_rng(0).standard_normal((24, 25, 3)) * [3, 1, 1] + 5

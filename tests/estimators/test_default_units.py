@@ -10,7 +10,7 @@ from eigenveil.exceptions import (
     TooFewRowsError,
     UnsupportedNotionError,
 )
-from eigenveil.planner import Situation, default_scale_share, recommend
+from eigenveil.planning import Situation, default_scale_share, recommend
 from eigenveil.privacy import Budget, Ledger
 
 UNITS = 10.0 ** np.arange(4)

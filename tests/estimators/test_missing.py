@@ -18,11 +18,11 @@ from eigenveil.exceptions import (
     MissingTogetherWarning,
 )
 from eigenveil.mechanisms import Centred, Gate, GaussCov, GaussianNoise, LocatedCentre, PrivateMean
-from eigenveil.mechanisms.pca.spherical import Spherical
-from eigenveil.mechanisms.pca.spiked import Spiked
-from eigenveil.mechanisms.pca.tangent import Tangent
+from eigenveil.mechanisms.analyze_gauss import Spherical
 from eigenveil.mechanisms.registry import entries
+from eigenveil.mechanisms.tangent import Tangent
 from eigenveil.numerics import SimulationSource, SpikedModel, captured_variance
+from eigenveil.papers.spiked.mechanism import Spiked
 from eigenveil.privacy import Adjacency
 from eigenveil.release.artefact import Release
 from eigenveil.release.uses import standard_errors

@@ -15,7 +15,7 @@ from eigenveil.exceptions import (
     InvalidDataError,
     UnsupportedNotionError,
 )
-from eigenveil.planner import Situation, default_scale_share, recommend
+from eigenveil.planning import Situation, default_scale_share, recommend
 from eigenveil.privacy import Budget, Ledger
 from eigenveil.release.artefact import Release
 from eigenveil.release.consistency import check_consistency

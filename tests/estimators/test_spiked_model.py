@@ -11,8 +11,8 @@ from eigenveil.exceptions import (
     InvalidParameterError,
     NothingFoundError,
 )
-from eigenveil.mechanisms.pca.spiked import Spiked
-from eigenveil.reproduce.spiked import draw_rows
+from eigenveil.papers.spiked.figures import draw_rows
+from eigenveil.papers.spiked.mechanism import Spiked
 
 NORM = 30.0  # beyond nearly all rows of the model
 

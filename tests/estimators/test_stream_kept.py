@@ -27,7 +27,7 @@ from eigenveil.exceptions import (
     NothingFoundError,
     StateError,
 )
-from eigenveil.mechanisms.pca.oja import Oja, OjaPCA
+from eigenveil.mechanisms.oja import Oja, OjaPCA
 from eigenveil.numerics import captured_variance
 from eigenveil.rows import Batch
 from eigenveil.storage import locked

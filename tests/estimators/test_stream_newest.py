@@ -14,7 +14,7 @@ from eigenveil.exceptions import (
     BudgetExceededError,
     StateError,
 )
-from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.gate import Gate
 from eigenveil.numerics import SystemSource
 from eigenveil.storage import unchanged
 from tests.estimators.streams import BUDGET, charges, label, table

@@ -10,7 +10,7 @@ from eigenveil import Ledger, Release, StreamingPCA, open_rows
 from eigenveil.estimators.stream_persons import Arrival, StreamPersons
 from eigenveil.estimators.stream_state import Stream
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, StateError
-from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.gate import Gate
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import (
     GROUP,

@@ -26,9 +26,9 @@ from eigenveil.exceptions import (
     UnsupportedNotionError,
 )
 from eigenveil.mechanisms import GaussCov, GaussianNoise, PrivateMean
-from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.oja import OjaPCA
-from eigenveil.mechanisms.pca.one_pass import OnePassState
+from eigenveil.mechanisms.gate import Gate
+from eigenveil.mechanisms.oja import OjaPCA
+from eigenveil.mechanisms.one_pass import OnePassState
 from eigenveil.mechanisms.registry import entries
 from eigenveil.numerics import SimulationSource, SystemSource, captured_variance
 from eigenveil.privacy import (

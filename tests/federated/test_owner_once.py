@@ -35,7 +35,7 @@ from eigenveil.federated.messages import (
 )
 from eigenveil.federated.owner import Owner
 from eigenveil.federated.records import Records
-from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.gate import Gate
 from eigenveil.privacy import Adjacency, Gaussian, Ledger, Pure, epsilon_of
 from tests.federated.one_owner import (
     ASKED,

@@ -16,10 +16,10 @@ from eigenveil.exceptions import (
 )
 from eigenveil.federated import weights
 from eigenveil.federated.aggregate import assembled, leading_basis
-from eigenveil.federated.spiked import SpikedClient
 from eigenveil.mechanisms import Gate, SphericalPCA, SpikedValues
-from eigenveil.mechanisms.pca.spiked import Spiked
 from eigenveil.numerics import SimulationSource, SpikedModel, SystemSource, subspace_distance
+from eigenveil.papers.fed.client import SpikedClient
+from eigenveil.papers.spiked.mechanism import Spiked
 from eigenveil.privacy import Adjacency, Budget, Gaussian, Kind, Ledger, delta_of, split, strength
 from eigenveil.rows import open_rows
 from tests.mechanisms.test_spiked import observed

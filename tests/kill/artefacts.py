@@ -10,7 +10,7 @@ import numpy as np
 
 from eigenveil import Ledger, PrivatePCA, Release
 from eigenveil.exceptions import EigenveilError
-from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.gate import Gate
 from eigenveil.storage import is_empty, reservation
 from tests.kill.witness import draws
 

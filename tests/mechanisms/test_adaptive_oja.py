@@ -10,9 +10,9 @@ from eigenveil.audit import audit
 from eigenveil.exact import REACH, BasisProduct, Batches, Clip, update_counts
 from eigenveil.exceptions import BudgetExceededError, NothingFoundError
 from eigenveil.mechanisms import AdaptiveOjaPCA, Gate, OjaPCA
-from eigenveil.mechanisms.pca import adaptive_oja
-from eigenveil.mechanisms.pca.one_pass import OnePassState
+from eigenveil.mechanisms.one_pass import OnePassState
 from eigenveil.numerics import SimulationSource
+from eigenveil.papers.kpca import adaptive_oja
 from eigenveil.privacy import Adjacency, Gaussian, Ledger, Pure, compose
 from eigenveil.rows import Batch, MatrixSource, open_rows
 from tests.conformance import batches, case

@@ -16,7 +16,7 @@ from eigenveil.mechanisms import (
     LaplaceNoise,
     SphericalPCA,
 )
-from eigenveil.mechanisms.scalars.captured import captured_pays
+from eigenveil.mechanisms.captured import captured_pays
 from eigenveil.numerics import FixedPoint, SimulationSource
 from eigenveil.privacy import Adjacency, split
 from eigenveil.rows import open_rows

@@ -24,7 +24,7 @@ from eigenveil.mechanisms import (
     Uncentred,
 )
 from eigenveil.mechanisms.additive import vector_noise
-from eigenveil.mechanisms.scalars.column_scale import enough_for_scales, scale_share
+from eigenveil.mechanisms.column_scale import enough_for_scales, scale_share
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency, Gaussian, Pure, epsilon_of, part
 from eigenveil.rows import PairedSource, ScaledSource, open_rows

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.mechanisms.columns import Columns, without_hidden
-from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
-from eigenveil.mechanisms.scalars.column_scale import FoundScales
+from eigenveil.mechanisms.column_scale import FoundScales, without_hidden
+from eigenveil.mechanisms.columns import Columns
+from eigenveil.mechanisms.gauss import NoisyMatrix
 
 
 def columns(scale, sure=None, **others):

@@ -20,11 +20,11 @@ from eigenveil.exceptions import (
     WholeTurnsWarning,
 )
 from eigenveil.mechanisms import GaussCov
-from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.centred import CentredResult
-from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
+from eigenveil.mechanisms.centre import CentredResult
+from eigenveil.mechanisms.correlation import CorrelationPCA, standardised
 from eigenveil.mechanisms.front import CORRELATION
-from eigenveil.mechanisms.pca.correlation import CorrelationPCA, standardised
+from eigenveil.mechanisms.gate import Gate
+from eigenveil.mechanisms.gauss import NoisyMatrix
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Ledger
 from eigenveil.release import Release

@@ -9,8 +9,8 @@ import pytest
 from eigenveil.exact import Clip, count, total
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
 from eigenveil.mechanisms import Gate, counted
+from eigenveil.mechanisms.additive import PrivateMean
 from eigenveil.mechanisms.counted import COUNT_SHARE, Counted, DrawnRowsGate
-from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.numerics import SimulationSource, SystemSource
 from eigenveil.privacy import Gaussian, covers
 from eigenveil.rows import ScaledSource, drawn_rows, open_rows

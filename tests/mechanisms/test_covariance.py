@@ -24,8 +24,9 @@ from eigenveil.mechanisms import (
     ZeroCov,
     release,
 )
-from eigenveil.mechanisms.covariance import adaptive, adaptive_cleaned
+from eigenveil.mechanisms import cleaned as adaptive_cleaned
 from eigenveil.numerics import SimulationSource
+from eigenveil.papers.covrev import adaptive
 from eigenveil.privacy import Adjacency, epsilon_of, rho_of
 from eigenveil.rows import open_rows
 from tests.conformance import case

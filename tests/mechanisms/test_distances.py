@@ -7,7 +7,7 @@ import pytest
 
 from eigenveil.exact import LARGEST_NORM, NO_EXPONENT, Clip, distance_counts
 from eigenveil.mechanisms import GaussianNoise, LaplaceNoise, release
-from eigenveil.mechanisms.scalars.distances import (
+from eigenveil.mechanisms.distances import (
     FALSE_ALARM,
     PrivateDistances,
     distance_share,

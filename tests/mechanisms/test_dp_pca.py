@@ -10,8 +10,8 @@ from eigenveil.exceptions import (
     InvalidParameterError,
 )
 from eigenveil.mechanisms import DeflationPCA, GaussianNoise, TruncatedMeanPCA
-from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOjaPCA
-from eigenveil.mechanisms.truncated_mean import printed_cost
+from eigenveil.papers.dppca.shuffled_oja import ShuffledOjaPCA
+from eigenveil.papers.kpca.truncated_mean import printed_cost
 from eigenveil.privacy import Adjacency, Gaussian, Ledger
 from eigenveil.rows import Batch, MatrixSource, open_rows
 from tests.conformance import batches, case
@@ -63,7 +63,7 @@ def test_halves_that_overlap_are_refused(monkeypatch):
         middle, size = len(batch.records) // 2, len(batch.records)
         return batch.slice(0, middle + 1), batch.slice(middle, size)
 
-    monkeypatch.setattr("eigenveil.mechanisms.truncated_mean.halves", overlapping)
+    monkeypatch.setattr("eigenveil.papers.kpca.truncated_mean.halves", overlapping)
     mechanism = TruncatedMeanPCA.build(1.0, 0.01)
     with pytest.raises(BudgetExceededError, match="more than its share"):
         mechanism.run(open_rows(spiked(mechanism.needed_records(D))), CLIP, gate(mechanism))

@@ -17,9 +17,9 @@ from eigenveil.mechanisms import (
     PrivateGap,
     release,
 )
-from eigenveil.mechanisms.covariance.gauss import GaussCov
-from eigenveil.mechanisms.pca.gap_projector import ProjectorStep
+from eigenveil.mechanisms.gauss import GaussCov
 from eigenveil.numerics import SimulationSource
+from eigenveil.papers.kpca.gap_projector import ProjectorStep
 from eigenveil.privacy import (
     Adjacency,
     Budget,

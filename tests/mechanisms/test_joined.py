@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.data.sources.design import ColumnsSource
 from eigenveil.exact import Clip, column_counts
 from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms.regression.joined import JoinedRegression
+from eigenveil.mechanisms.joined import JoinedRegression
+from eigenveil.mechanisms.linear_rows import ColumnsSource
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency, compose
 from eigenveil.rows import PairedSource, open_rows

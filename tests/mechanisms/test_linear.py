@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.data.sources.design import ColumnsSource
 from eigenveil.exact import Clip, total
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms import (
@@ -17,16 +16,12 @@ from eigenveil.mechanisms import (
     WishartCov,
 )
 from eigenveil.mechanisms.additive import vector_noise
-from eigenveil.mechanisms.regression.linear import (
-    CentreSteps,
-    LinearStages,
-    Stage,
-    TargetSteps,
-)
-from eigenveil.mechanisms.regression.shares import clips, divided, searchable
-from eigenveil.mechanisms.scalars.column_scale import ColumnScale
-from eigenveil.mechanisms.scalars.distances import PrivateDistances
+from eigenveil.mechanisms.column_scale import ColumnScale
+from eigenveil.mechanisms.distances import PrivateDistances
+from eigenveil.mechanisms.linear import CentreSteps, LinearStages, Stage, TargetSteps
+from eigenveil.mechanisms.linear_rows import ColumnsSource
 from eigenveil.numerics import SimulationSource
+from eigenveil.planning.shares import clips, divided, searchable
 from eigenveil.privacy import Adjacency, Gaussian, Pure, compose, part
 from eigenveil.rows import open_rows
 from tests.conformance import case

@@ -6,16 +6,11 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.data.sources.design import ColumnsSource
 from eigenveil.exact import Clip, value_counts
 from eigenveil.exceptions import InvalidBudgetError, InvalidDataError, UnsupportedNotionError
 from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms.scalars.median_of_means import (
-    MedianOfMeans,
-    blocks_of,
-    findable,
-    free_ends,
-)
+from eigenveil.mechanisms.linear_rows import ColumnsSource
+from eigenveil.mechanisms.median_of_means import MedianOfMeans, blocks_of, findable, free_ends
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency, Pure
 from eigenveil.rows import GroupedSource, open_rows

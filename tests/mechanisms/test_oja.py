@@ -10,7 +10,7 @@ from eigenveil.exact import BasisProduct, Clip, updates
 from eigenveil.exact import basis_products as moment_columns
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
 from eigenveil.mechanisms import Gate, GaussianNoise, OjaPCA
-from eigenveil.mechanisms.pca.one_pass import OnePassState
+from eigenveil.mechanisms.one_pass import OnePassState
 from eigenveil.numerics import SimulationSource, SystemSource
 from eigenveil.privacy import Adjacency, Gaussian
 from eigenveil.rows import Batch, open_rows

@@ -18,9 +18,8 @@ from eigenveil.exact import (
 )
 from eigenveil.exact import basis_products as products
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.mechanisms import Gate, GaussianNoise, PowerPCA, SphericalPCA
-from eigenveil.mechanisms.pca import power
-from eigenveil.mechanisms.pca.spherical import directions
+from eigenveil.mechanisms import Gate, GaussianNoise, PowerPCA, SphericalPCA, power
+from eigenveil.mechanisms.analyze_gauss import directions
 from eigenveil.numerics import SimulationSource, eigenpairs_of_image, top_eigenpairs
 from eigenveil.privacy import GROUP, ROW, Adjacency, Gaussian, Ledger, compose
 from eigenveil.rows import ArraySource, GroupedSource, IterableSource, open_rows

@@ -16,8 +16,8 @@ from eigenveil.mechanisms import (
     Uncentred,
     WishartCov,
 )
-from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
-from eigenveil.mechanisms.present import Present, missing_shares
+from eigenveil.mechanisms.gauss import NoisyMatrix
+from eigenveil.mechanisms.missing_rates import Present, missing_shares
 from eigenveil.numerics import PairShares, SimulationSource
 from eigenveil.privacy import Adjacency, Gaussian, Pure
 from eigenveil.rows import open_rows

@@ -18,9 +18,8 @@ from eigenveil.mechanisms import (
     LocatedCentre,
     PrivateRadiusClip,
 )
-from eigenveil.mechanisms.covariance.adaptive_cleaned import AdaptiveCleanedCov
-from eigenveil.mechanisms.ranged import noise_rows
-from eigenveil.mechanisms.scalars.distances import PrivateDistances
+from eigenveil.mechanisms.cleaned import AdaptiveCleanedCov
+from eigenveil.mechanisms.distances import PrivateDistances, noise_rows
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency, Gaussian, Ledger, Pure, epsilon_of, rho_of
 from eigenveil.rows import open_rows

@@ -9,6 +9,7 @@ import pytest
 from eigenveil.exact import LARGEST_NORM, NO_EXPONENT, Clip
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms import Gate
+from eigenveil.mechanisms.distances import NoisyDistances
 from eigenveil.mechanisms.released_scales import ReleasedScales
 from eigenveil.mechanisms.row_bounds import (
     FrontBounds,
@@ -16,7 +17,6 @@ from eigenveil.mechanisms.row_bounds import (
     RadiusBounds,
     RowBounds,
 )
-from eigenveil.mechanisms.scalars.distances import NoisyDistances
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency, Gaussian, covers
 from eigenveil.rows import Batch

@@ -18,10 +18,11 @@ from eigenveil.mechanisms import (
     SparseVector,
     StabilityHistogram,
     release,
+    sparse_vector,
 )
-from eigenveil.mechanisms.scalars import quantile, sparse_vector
-from eigenveil.mechanisms.scalars.threshold import NoiseBound
+from eigenveil.mechanisms import median_of_means as quantile
 from eigenveil.numerics import FixedPoint, SimulationSource
+from eigenveil.papers.covrev.adaptive import NoiseBound
 from eigenveil.privacy import Adjacency
 from eigenveil.rows import open_rows
 from tests.conformance import case

@@ -14,7 +14,7 @@ from eigenveil.exact import Frame, score_counts
 from eigenveil.exceptions import EigenveilError, VerificationError
 from eigenveil.mechanisms import ScoreHistogram
 from eigenveil.mechanisms.additive import GaussianNoise, LaplaceNoise
-from eigenveil.mechanisms.scalars.score_histogram import SCORE_SHARE, score_bins
+from eigenveil.mechanisms.score_map import SCORE_SHARE, score_bins
 from eigenveil.release.invariants import check_arrays
 from eigenveil.rows import ShownSource
 from tests.cli.conftest import invoke

@@ -26,7 +26,7 @@ from eigenveil.mechanisms import (
     PrivateVariances,
     release,
 )
-from eigenveil.mechanisms.scalars.noise_variance import bulk_weights
+from eigenveil.mechanisms.rank import bulk_weights
 from eigenveil.numerics import FixedPoint, SimulationSource
 from eigenveil.privacy import Adjacency, Budget, Gaussian, strength
 from eigenveil.rows import open_rows

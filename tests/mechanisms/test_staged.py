@@ -22,8 +22,8 @@ from eigenveil.mechanisms import (
     Uncentred,
     Variances,
 )
-from eigenveil.mechanisms.scalars.column_scale import ColumnScale
-from eigenveil.mechanisms.scalars.distances import PrivateDistances
+from eigenveil.mechanisms.column_scale import ColumnScale
+from eigenveil.mechanisms.distances import PrivateDistances
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency, Gaussian, compose, split
 from eigenveil.rows import open_rows

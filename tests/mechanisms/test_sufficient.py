@@ -7,8 +7,8 @@ import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import EigenveilError, InvalidParameterError, TooFewRowsError
-from eigenveil.mechanisms.sufficient import what_would_do
-from eigenveil.planner import Situation, recommend
+from eigenveil.planning import Situation, recommend
+from eigenveil.planning.sufficient import what_would_do
 from eigenveil.privacy import Budget
 
 PRIVATE = {"scale": "private"}

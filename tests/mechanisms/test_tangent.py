@@ -18,11 +18,11 @@ from eigenveil.mechanisms import (
     TangentPCA,
     WishartPCA,
     release,
+    tangent,
 )
-from eigenveil.mechanisms.pca import tangent
-from eigenveil.mechanisms.pca.components import NoisyComponents, reliability
-from eigenveil.mechanisms.pca.spherical import directions
-from eigenveil.mechanisms.pca.tangent import NoisyProduct
+from eigenveil.mechanisms.analyze_gauss import directions
+from eigenveil.mechanisms.components import NoisyComponents, reliability
+from eigenveil.mechanisms.tangent import NoisyProduct
 from eigenveil.numerics import SimulationSource, top_eigenpairs
 from eigenveil.privacy import Adjacency, Gaussian, Ledger, compose, split
 from eigenveil.rows import open_rows

@@ -9,8 +9,8 @@ import pytest
 
 from eigenveil.exact import BasisProduct, Clip, update_counts
 from eigenveil.mechanisms import AdaptiveOjaPCA, TangentOjaPCA
-from eigenveil.mechanisms.pca.components import NoisyComponents
-from eigenveil.mechanisms.pca.one_pass import OnePassState
+from eigenveil.mechanisms.components import NoisyComponents
+from eigenveil.mechanisms.one_pass import OnePassState
 from eigenveil.rows import Batch, open_rows
 from tests.conformance import batches, case
 from tests.mechanisms.test_adaptive_oja import tape

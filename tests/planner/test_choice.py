@@ -3,9 +3,9 @@ from dataclasses import replace
 import pytest
 
 from eigenveil.mechanisms.registry import entry
-from eigenveil.planner import Situation, choose
-from eigenveil.planner.assumed import AssumedTable
-from eigenveil.planner.choice import _loss
+from eigenveil.planning import Situation, choose
+from eigenveil.planning.assumed import AssumedTable
+from eigenveil.planning.choice import _loss
 from eigenveil.privacy import Budget
 
 

@@ -3,7 +3,8 @@ from dataclasses import replace
 import pytest
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.planner import Situation, reference, spiked
+from eigenveil.planning import Situation, spiked
+from eigenveil.planning import reference_rates as reference
 from eigenveil.privacy import Budget
 
 PCA = Situation(

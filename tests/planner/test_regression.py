@@ -7,9 +7,9 @@ import pytest
 
 from eigenveil import PrivateRegression
 from eigenveil.exceptions import InvalidParameterError, TooFewRowsError
-from eigenveil.mechanisms.regression.request import RegressionPlan
-from eigenveil.planner import regression
-from eigenveil.planner.regression import (
+from eigenveil.planning import predict_regression as regression
+from eigenveil.planning.linear_plan import RegressionPlan
+from eigenveil.planning.predict_regression import (
     RegressionSituation,
     needed_regression_epsilon,
     needed_regression_rows,

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.planner import Situation, choose, predict, spiked
+from eigenveil.planning import Situation, choose, spiked
+from eigenveil.planning import prediction as predict
 from eigenveil.privacy import Adjacency, Budget
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)

@@ -5,9 +5,9 @@ import pytest
 
 from eigenveil import PrivatePCA
 from eigenveil.exceptions import EigenveilError
-from eigenveil.mechanisms.stages import free_centring
 from eigenveil.numerics import captured_variance
-from eigenveil.planner import Situation, recommend
+from eigenveil.planning import Situation, recommend
+from eigenveil.planning.plans import free_centring
 from eigenveil.privacy import Budget
 
 

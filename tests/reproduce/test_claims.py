@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.reproduce.claims import (
+from eigenveil.papers.claims import (
     Claim,
     Results,
     above,
@@ -20,8 +20,8 @@ from eigenveil.reproduce.claims import (
     rises,
     steady,
 )
-from eigenveil.reproduce.figure import Compared, Figure, Method, Panel
-from eigenveil.reproduce.summary import document, lines, total
+from eigenveil.papers.drawing import document, lines, total
+from eigenveil.papers.figure import Compared, Figure, Method, Panel
 
 CURVES = {  # means along the axis
     "low": [1.0, 0.5, 0.25],

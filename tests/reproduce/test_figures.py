@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from eigenveil.reproduce import PAPERS, figures
-from eigenveil.reproduce.figure import SCALES
-from eigenveil.reproduce.stored import Stored
+from eigenveil.papers import PAPERS, figures
+from eigenveil.papers.figure import SCALES
+from eigenveil.papers.runner import Stored
 
 
 @dataclass(frozen=True)

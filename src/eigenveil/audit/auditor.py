@@ -23,7 +23,7 @@ from scipy.stats import beta, norm
 
 from eigenveil.exact.bounded import Bounded
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms.base import Mechanism, release
+from eigenveil.mechanisms.gate import Mechanism, release
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.accounting import delta_of, epsilon_of
 from eigenveil.privacy.cost import Cost, Gaussian

@@ -9,9 +9,9 @@ import numpy as np
 
 from eigenveil.cli.progress import counting
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.planner.predict import Prediction, Recommendation, predict
-from eigenveil.planner.reference import Rate, reference
-from eigenveil.planner.situation import Situation
+from eigenveil.planning.prediction import Prediction, Recommendation, predict
+from eigenveil.planning.reference_rates import Rate, reference
+from eigenveil.planning.request import Situation
 from eigenveil.privacy.budget import Budget
 from eigenveil.report.displays.canvas import GREY, matplotlib
 from eigenveil.report.displays.plan import PlanDisplay

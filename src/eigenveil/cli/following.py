@@ -14,10 +14,10 @@ from eigenveil.cli.printing import say
 from eigenveil.text import joined, quoted, typed
 
 if TYPE_CHECKING:
-    from eigenveil.planner.choice import Choice
-    from eigenveil.planner.predict import Recommendation
-    from eigenveil.planner.regression import RegressionSituation
-    from eigenveil.planner.situation import Situation
+    from eigenveil.planning.choice import Choice
+    from eigenveil.planning.predict_regression import RegressionSituation
+    from eigenveil.planning.prediction import Recommendation
+    from eigenveil.planning.request import Situation
     from eigenveil.privacy.budget import Budget
 
 __all__ = [
@@ -110,7 +110,7 @@ def _found(
     """Return what the plan decided: a budget, a number of components, a mechanism that auto would
     not choose by itself.
     """
-    from eigenveil.planner.choice import choose
+    from eigenveil.planning.choice import choose
 
     # A release knows no more than this; a guess at the table may have tipped the scales.
     known = situation.n if situation.adjacency.count_is_public else None

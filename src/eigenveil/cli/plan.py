@@ -28,8 +28,8 @@ from eigenveil.exceptions import EigenveilError, InvalidParameterError
 from eigenveil.text import percent, plural
 
 if TYPE_CHECKING:
-    from eigenveil.planner.predict import Needed, Prediction, Recommendation
-    from eigenveil.planner.situation import Situation
+    from eigenveil.planning.prediction import Needed, Prediction, Recommendation
+    from eigenveil.planning.request import Situation
 
 __all__ = ["command"]
 
@@ -126,8 +126,8 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
     from eigenveil.cli.following import release_command, start_of_ledger, tell_commands
     from eigenveil.cli.rows import by_levels
     from eigenveil.cli.situation import situation_of
-    from eigenveil.planner.predict import needed_epsilon, needed_rows
-    from eigenveil.planner.reference import reference
+    from eigenveil.planning.prediction import needed_epsilon, needed_rows
+    from eigenveil.planning.reference_rates import reference
 
     options = by_levels(options)
     if options["of"] == "regression":
@@ -204,7 +204,7 @@ def _advice(
     """Return what to use: the mechanism that was asked for, or the recommended one."""
     from eigenveil.cli.values import configured
     from eigenveil.mechanisms.registry import entry
-    from eigenveil.planner.predict import Recommendation, predict, predictions, recommend
+    from eigenveil.planning.prediction import Recommendation, predict, predictions, recommend
 
     configured(situation.releases, mechanism, options)  # refuses what does not exist
     if mechanism == "auto":
@@ -331,7 +331,7 @@ def _tell_scales(
 
 def _tell_default_scales(situation: "Situation", advice: "Recommendation", scale: Any) -> None:
     """Say what the scales of a covariance cost, which looks for them by default."""
-    from eigenveil.planner.scales import default_scale_share
+    from eigenveil.planning.prediction import default_scale_share
 
     share = default_scale_share(situation, advice.mechanism)
     if share is not None and scale in (None, "private"):
@@ -350,7 +350,7 @@ def _free(options: Mapping[str, Any], *more: str) -> bool:
 
 def _scale_share(situation: "Situation", mechanism: str) -> "float | EigenveilError":
     """Return the share of the budget that private scales would take, or why they are refused."""
-    from eigenveil.planner.scales import private_scale_share
+    from eigenveil.planning.prediction import private_scale_share
 
     try:
         return private_scale_share(situation, mechanism)

@@ -11,8 +11,8 @@ from eigenveil.cli.printing import say, say_json
 from eigenveil.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
-    from eigenveil.planner.predict import Needed, Prediction
-    from eigenveil.planner.regression import RegressionSituation
+    from eigenveil.planning.predict_regression import RegressionSituation
+    from eigenveil.planning.prediction import Needed, Prediction
     from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = ["plan_regression"]
@@ -26,7 +26,7 @@ _EMPTY_CELLS = (
 def plan_regression(ctx: click.Context, data: str | None, options: Mapping[str, Any]) -> None:
     """Say what a regression would be like, and the command that releases it."""
     from eigenveil.cli.following import regress_command, start_of_ledger, tell_commands
-    from eigenveil.planner.regression import (
+    from eigenveil.planning.predict_regression import (
         needed_regression_epsilon,
         needed_regression_rows,
         predict_regression,
@@ -81,7 +81,7 @@ def plan_regression(ctx: click.Context, data: str | None, options: Mapping[str, 
 def _situation(
     ctx: click.Context, data: str | None, options: Mapping[str, Any]
 ) -> "RegressionSituation":
-    from eigenveil.planner.regression import RegressionSituation
+    from eigenveil.planning.predict_regression import RegressionSituation
     from eigenveil.privacy.adjacency import Adjacency
     from eigenveil.privacy.budget import Budget
 
@@ -125,7 +125,7 @@ def _size(
 ) -> tuple[int | None, int]:
     """Return the number of rows, if it is public or given, and that of columns, targets too."""
     from eigenveil.cli.situation import size_of
-    from eigenveil.data.sources.design import named_targets
+    from eigenveil.mechanisms.linear_rows import named_targets
     from eigenveil.rows.column_names import asking_for_regression
 
     target, columns = options["target"] or (), options["columns"]

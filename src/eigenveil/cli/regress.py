@@ -108,8 +108,8 @@ def command(
     from eigenveil.cli.rows import ROW_OPTIONS, open_table
     from eigenveil.cli.saving import expected_size, keep, place_for
     from eigenveil.cli.values import per_column
-    from eigenveil.data.sources.design import reordered
     from eigenveil.estimators.regression import PrivateRegression
+    from eigenveil.mechanisms.linear_rows import reordered
     from eigenveil.privacy.account import Account
     from eigenveil.privacy.adjacency import Adjacency
     from eigenveil.privacy.budget import Budget

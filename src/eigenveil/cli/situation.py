@@ -11,7 +11,7 @@ from eigenveil.cli.values import per_column
 from eigenveil.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
-    from eigenveil.planner.situation import Situation
+    from eigenveil.planning.request import Situation
 
 __all__ = ["situation_of", "size_of"]
 
@@ -20,7 +20,7 @@ _COMPONENTS = 5  # planned for where none are asked for
 
 def situation_of(ctx: click.Context, data: str | None, **options: Any) -> "Situation":
     """Return the public numbers of a release, and what is assumed about its table."""
-    from eigenveil.planner.situation import Situation
+    from eigenveil.planning.request import Situation
     from eigenveil.privacy.adjacency import Adjacency
     from eigenveil.privacy.budget import Budget
 
@@ -83,8 +83,8 @@ def _reach(columns: Sequence[str] | None, width: int, options: Mapping[str, Any]
     """Return what a covariance must know of ranges beside a row norm; bounds and scales are
     checked as in fit.
     """
-    from eigenveil.mechanisms.bounds import box_of, reach_of
-    from eigenveil.mechanisms.request import public_scale
+    from eigenveil.planning.bounds import box_of, reach_of
+    from eigenveil.planning.request import public_scale
 
     scale = public_scale(_expanded("scale", columns, width, options), width)
     bounds = _expanded("bounds", columns, width, options)
@@ -120,7 +120,7 @@ def size_of(
     from eigenveil.cli.progress import watched
     from eigenveil.cli.rows import ROW_OPTIONS, open_table
     from eigenveil.exact.gram import public_rows
-    from eigenveil.mechanisms.request import encoded_scale
+    from eigenveil.planning.request import encoded_scale
 
     text: Any = "invalid" if options["on_invalid"] == "zero" else "refused"
     source = open_table(data, text=text, **{name: options[name] for name in ROW_OPTIONS})

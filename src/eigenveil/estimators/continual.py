@@ -10,9 +10,9 @@ from eigenveil.estimators.continual_results import DailyPlan
 from eigenveil.estimators.continual_state import DailyState
 from eigenveil.estimators.scores import ComponentEstimator
 from eigenveil.exceptions import BoundsRequiredError, InvalidParameterError
-from eigenveil.mechanisms.base import proofs_of
-from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, StatedBounds
 from eigenveil.mechanisms.continual import DailyGate
+from eigenveil.mechanisms.gate import proofs_of
+from eigenveil.planning.bounds import OnInvalid, OnMissing, StatedBounds
 from eigenveil.privacy.adjacency import Unit
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release

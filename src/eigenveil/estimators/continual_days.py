@@ -27,10 +27,10 @@ from eigenveil.exceptions import (
     LedgerError,
     StateError,
 )
-from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.continual import ContinualCov, DailyGate
-from eigenveil.mechanisms.lifted import LIFT
-from eigenveil.mechanisms.request import public_scale
+from eigenveil.mechanisms.homogeneous_rows import LIFT
+from eigenveil.planning.bounds import StatedBounds
+from eigenveil.planning.request import public_scale
 from eigenveil.privacy.adjacency import ROW, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength

@@ -12,13 +12,13 @@ from eigenveil.estimators.results import ComponentResult, component_result, publ
 from eigenveil.exact.clip import Clip
 from eigenveil.exact.daily_moments import day_sensitivity, unpacked
 from eigenveil.exact.symmetric import GaussianLaw
-from eigenveil.mechanisms.bounds import StatedBounds
+from eigenveil.mechanisms.components import leading
 from eigenveil.mechanisms.continual import ContinualCov
-from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
-from eigenveil.mechanisms.execute import invalid_words
-from eigenveil.mechanisms.lifted import schur_complement, unlifted
-from eigenveil.mechanisms.pca.components import leading
+from eigenveil.mechanisms.gauss import NoisyMatrix
+from eigenveil.mechanisms.homogeneous_rows import schur_complement, unlifted
 from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
+from eigenveil.planning.bounds import StatedBounds
+from eigenveil.planning.execution import invalid_words
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.clauses import CENTRE_CLAUSES

@@ -24,13 +24,13 @@ from eigenveil.estimators.results import limits_of, noise_of_means, public_setti
 from eigenveil.estimators.tables import TableEstimator, filled, mean_score, per_row
 from eigenveil.exact.clip import LARGEST_NORM
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, RowNorm
-from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
-from eigenveil.mechanisms.execute import FitResult
+from eigenveil.mechanisms.gauss import NoisyMatrix
 from eigenveil.mechanisms.registry import CovarianceEntry
-from eigenveil.mechanisms.request import Centring
 from eigenveil.numerics.cleaning import clear_variances, correlation_noise, entry_noise
 from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
+from eigenveil.planning.bounds import OnInvalid, OnMissing, RowNorm
+from eigenveil.planning.execution import FitResult
+from eigenveil.planning.request import Centring
 from eigenveil.privacy.clauses import KNOWN_TURN
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger

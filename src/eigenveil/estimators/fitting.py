@@ -23,12 +23,12 @@ from eigenveil.exceptions import (
     WeakPromiseWarning,
     WholeTurnsWarning,
 )
-from eigenveil.mechanisms.execute import FitResult, execute, foreseen
 from eigenveil.mechanisms.registry import Releases, entry
-from eigenveil.mechanisms.request import Request, encoded_scale, public_scale
 from eigenveil.numerics.pair_shares import PairShares
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
-from eigenveil.planner.choice import planned
+from eigenveil.planning.choice import planned
+from eigenveil.planning.execution import FitResult, execute, foreseen
+from eigenveil.planning.request import Request, encoded_scale, public_scale
 from eigenveil.privacy.account import Account
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
@@ -93,7 +93,7 @@ def foresee_release(
     kinds = _kinds(show_scores, source, asked)
     search = None
     if columns := _undecided(source, kinds):
-        from eigenveil.mechanisms.found_levels import LevelSearch
+        from eigenveil.planning.category_search import LevelSearch
 
         search = LevelSearch(budget=asked["budget"], columns=columns)
         asked |= {"left": search.left()}
@@ -269,7 +269,7 @@ def _with_levels(
     noise: NoiseSource,
 ) -> FitResult[Any]:
     """Find the levels of categories first, once the rest is known to go through for one each."""
-    from eigenveil.mechanisms.found_levels import LevelSearch
+    from eigenveil.planning.category_search import LevelSearch
 
     search = LevelSearch(budget=asked["budget"], columns=_undecided(source, kinds))
     asked |= {"left": search.left()}

@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from eigenveil.data.sources.design import reordered
 from eigenveil.estimators.fitting import (
     fitting,
     warn_of_columns,
@@ -27,10 +26,11 @@ from eigenveil.estimators.tables import (
 )
 from eigenveil.exact.gram import public_rows
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, box_of
-from eigenveil.mechanisms.regression.release import RegressionResult, release_regression
-from eigenveil.mechanisms.regression.request import RegressionRequest, Scale
-from eigenveil.mechanisms.request import Request, encoded_scale, public_scale
+from eigenveil.mechanisms.linear_rows import reordered
+from eigenveil.planning.bounds import OnInvalid, OnMissing, box_of
+from eigenveil.planning.linear_plan import RegressionRequest, Scale
+from eigenveil.planning.linear_release import RegressionResult, release_regression
+from eigenveil.planning.request import Request, encoded_scale, public_scale
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget, as_float
 from eigenveil.privacy.ledger import Ledger

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from eigenveil.mechanisms.base import proofs_of
-from eigenveil.mechanisms.regression.linear import LinearModel, NoisyModel
-from eigenveil.mechanisms.regression.release import RegressionResult
+from eigenveil.mechanisms.gate import proofs_of
+from eigenveil.mechanisms.linear import LinearModel, NoisyModel
+from eigenveil.planning.linear_release import RegressionResult
 from eigenveil.release.artefact import Release
 
 __all__ = ["INTERVAL_LEVEL", "RegressionNumbers", "regression_numbers"]

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from eigenveil.exceptions import ComponentsWarning
-from eigenveil.mechanisms.bounds import StatedBounds
-from eigenveil.mechanisms.pca.components import NoisyComponents
+from eigenveil.mechanisms.components import NoisyComponents
 from eigenveil.numerics.component_law import ComponentGroup, ComponentStatement, mostly_inside
 from eigenveil.numerics.noise_law import error_freedom, largest_square
+from eigenveil.planning.bounds import StatedBounds
 from eigenveil.privacy.contribution import Contribution
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Balance
@@ -23,7 +23,7 @@ from eigenveil.text import percent
 from eigenveil.wording import SAME_UNIT, option
 
 if TYPE_CHECKING:
-    from eigenveil.mechanisms.centred import CentredResult
+    from eigenveil.mechanisms.centre import CentredResult
 
 __all__ = [
     "ComponentResult",

@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.gate import Gate
 from eigenveil.rows.ids import earlier_spellings, person_label
 
 __all__ = ["Arrival", "StreamPersons"]

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from eigenveil.estimators.stream_state import Stream
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, RowNorm, StatedBounds
-from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassEntry
+from eigenveil.mechanisms.gate import Gate
+from eigenveil.mechanisms.one_pass import OnePass, OnePassEntry
 from eigenveil.mechanisms.registry import ComponentEntry, Terms, entries, entry, unknown_mechanism
-from eigenveil.mechanisms.request import public_scale
 from eigenveil.mechanisms.row_bounds import FrontBounds, LocatedBounds, Preparation, RadiusBounds
 from eigenveil.mechanisms.standardising import standardising_step
+from eigenveil.planning.bounds import OnInvalid, OnMissing, RowNorm, StatedBounds
+from eigenveil.planning.request import public_scale
 from eigenveil.privacy.accounting import for_group
 from eigenveil.privacy.adjacency import ROW, Unit
 from eigenveil.privacy.budget import Budget

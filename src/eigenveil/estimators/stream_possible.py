@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eigenveil.exact.clip import NO_EXPONENT
-from eigenveil.mechanisms.pca.one_pass import OnePassState
+from eigenveil.mechanisms.distances import NoisyDistances
+from eigenveil.mechanisms.one_pass import OnePassState
 from eigenveil.mechanisms.released_scales import ReleasedScales
 from eigenveil.mechanisms.row_bounds import RowBounds
-from eigenveil.mechanisms.scalars.distances import NoisyDistances
 from eigenveil.privacy.adjacency import Unit
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from eigenveil.estimators.results import ComponentResult, component_result, public_settings
 from eigenveil.estimators.stream_plan import StreamPlan
 from eigenveil.estimators.stream_state import ADJACENCY, Stream
-from eigenveil.mechanisms.base import Gate, proofs_of
-from eigenveil.mechanisms.bounds import StatedBounds
-from eigenveil.mechanisms.execute import invalid_words
+from eigenveil.mechanisms.gate import Gate, proofs_of
 from eigenveil.mechanisms.row_bounds import RowBounds
 from eigenveil.mechanisms.standardising import standardised_by_itself
+from eigenveil.planning.bounds import StatedBounds
+from eigenveil.planning.execution import invalid_words
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.clauses import CENTRE_CLAUSES, limits_clause
 from eigenveil.privacy.guarantee import Guarantee, Numerics

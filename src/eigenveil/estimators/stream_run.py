@@ -7,7 +7,7 @@ from eigenveil.estimators.stream_persons import Arrival
 from eigenveil.estimators.stream_plan import StreamPlan
 from eigenveil.estimators.stream_state import Stream
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.gate import Gate
 from eigenveil.rows.base import RowSource
 from eigenveil.text import plural
 

@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 from eigenveil.estimators.stream_persons import StreamPersons
 from eigenveil.estimators.stream_possible import require_possible
 from eigenveil.exceptions import DuplicateBatchError, StateError
-from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.one_pass import OnePassState
+from eigenveil.mechanisms.distances import NoisyDistances
+from eigenveil.mechanisms.gate import Gate
+from eigenveil.mechanisms.one_pass import OnePassState
 from eigenveil.mechanisms.released_scales import ReleasedScales
 from eigenveil.mechanisms.row_bounds import RowBounds
-from eigenveil.mechanisms.scalars.distances import NoisyDistances
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.cost import Cost

@@ -24,9 +24,9 @@ from eigenveil.estimators.stream_settings import continued, require_like
 from eigenveil.estimators.stream_state import ADJACENCY, Stream, kept_stream, sweep
 from eigenveil.estimators.tables import check_table, open_table
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, StateError
-from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.bounds import RowNorm
+from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.registry import ComponentEntry
+from eigenveil.planning.bounds import RowNorm
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import cost_to_dict
 from eigenveil.privacy.ledger import Ledger

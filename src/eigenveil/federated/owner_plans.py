@@ -11,13 +11,12 @@ from eigenveil.exceptions import InvalidParameterError, TooFewRowsError
 from eigenveil.federated.messages import Invitation
 from eigenveil.federated.settings import OwnerSettings
 from eigenveil.federated.two_answers import first_budget, part_of
-from eigenveil.mechanisms.bounds import RowNorm
-from eigenveil.mechanisms.planning import plan
+from eigenveil.mechanisms.distances import searchable
 from eigenveil.mechanisms.registry import entry
-from eigenveil.mechanisms.request import Centring, Request
-from eigenveil.mechanisms.scalars.distances import searchable
-from eigenveil.mechanisms.stages import Plan
-from eigenveil.planner.choice import planned
+from eigenveil.planning.bounds import RowNorm
+from eigenveil.planning.choice import planned
+from eigenveil.planning.plans import Plan, plan
+from eigenveil.planning.request import Centring, Request
 from eigenveil.privacy.accounting import part
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.budget import Budget

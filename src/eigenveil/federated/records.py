@@ -40,18 +40,18 @@ from eigenveil.federated.messages import (
 )
 from eigenveil.federated.owned_rows import open_owned
 from eigenveil.federated.owner_plans import ADJACENCY, OwnerPlans
+from eigenveil.federated.projected_moment import ProjectedMoment
 from eigenveil.federated.settings import OwnerSettings
 from eigenveil.federated.two_answers import (
     second_strength,
     short_receipt,
     together,
 )
-from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.execute import FitResult, execute
-from eigenveil.mechanisms.pca.inside import ProjectedMoment
-from eigenveil.mechanisms.request import Request, public_scale
-from eigenveil.mechanisms.stages import Plan
+from eigenveil.mechanisms.gate import Gate
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
+from eigenveil.planning.execution import FitResult, execute
+from eigenveil.planning.plans import Plan
+from eigenveil.planning.request import Request, public_scale
 from eigenveil.privacy.accounting import compose, covers
 from eigenveil.privacy.cost import NOTHING, Cost, Gaussian
 from eigenveil.privacy.guarantee import (

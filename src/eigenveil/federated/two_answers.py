@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import lru_cache
 
-from eigenveil.mechanisms.pca.inside import ProjectedMoment
+from eigenveil.federated.projected_moment import ProjectedMoment
 from eigenveil.privacy.accounting import compose, epsilon_of, split
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength, whole_strength

@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.registry import ComponentEntry, entries
-from eigenveil.planner.situation import Situation
+from eigenveil.planning.request import Situation
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Gaussian

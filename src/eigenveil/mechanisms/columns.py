@@ -7,14 +7,13 @@ Proof: docs/proofs/front.md.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.mechanisms.covariance.elliptical import CENTRE_DEVIATIONS, CLEAR_VARIANCE
-from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
-from eigenveil.mechanisms.scalars.column_scale import FoundScales
+from eigenveil.mechanisms.column_scale import FoundScales, without_hidden
+from eigenveil.mechanisms.elliptical import CLEAR_VARIANCE
 
 __all__ = ["Columns", "without_hidden"]
 
@@ -145,14 +144,3 @@ class Columns:
         if refined:
             believed = believed | (clearness > _FOUND_VARIANCE)
         return np.asarray(believed & (clearness > CLEAR_VARIANCE))
-
-
-def without_hidden(noisy: NoisyMatrix, centre_error: float) -> NoisyMatrix:
-    """Return the matrix with zeros for columns whose variance cannot be told from noise.
-
-    An error of the centre adds to every variance: the largest plausible one is taken off first.
-    """
-    seen = noisy.matrix if noisy.unbiased is None else noisy.unbiased
-    error = CENTRE_DEVIATIONS**2 * centre_error / len(seen)
-    shown = seen.diagonal() - error > CLEAR_VARIANCE * noisy.noise_scale
-    return replace(noisy, matrix=np.where(np.outer(shown, shown), noisy.matrix, 0.0))

@@ -36,8 +36,8 @@ from eigenveil.exact.daily_moments import (
     contributions,
 )
 from eigenveil.exceptions import InvalidParameterError, LedgerError
-from eigenveil.mechanisms.base import Gate, Mechanism
-from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
+from eigenveil.mechanisms.gate import Gate, Mechanism
+from eigenveil.mechanisms.gauss import GaussCov, NoisyMatrix
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost, Gaussian
 

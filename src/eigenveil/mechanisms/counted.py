@@ -23,14 +23,14 @@ from eigenveil.exact.clip import Clip
 from eigenveil.exact.gram import count
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.additive import GaussianNoise
-from eigenveil.mechanisms.base import Gate, Mechanism, Procedure
-from eigenveil.mechanisms.centred import CentredResult
-from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
+from eigenveil.mechanisms.centre import CentredResult
+from eigenveil.mechanisms.distances import searchable
 from eigenveil.mechanisms.front import CORRELATION, COVARIANCE, Aim, Front
-from eigenveil.mechanisms.present import Present, missing_shares
-from eigenveil.mechanisms.request import Request
-from eigenveil.mechanisms.scalars.distances import searchable
+from eigenveil.mechanisms.gate import Gate, Mechanism, Procedure
+from eigenveil.mechanisms.gauss import NoisyMatrix
+from eigenveil.mechanisms.missing_rates import Present, missing_shares
 from eigenveil.numerics.random import SystemSource
+from eigenveil.planning.request import Request
 from eigenveil.privacy.accounting import part
 from eigenveil.privacy.adjacency import ROW, Adjacency
 from eigenveil.privacy.cost import Allotment, Composed, Cost, Gaussian

@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from eigenveil.exact.clip import Clip
 from eigenveil.exact.gram import second_moment, total
 from eigenveil.exact.row_maps import ChangedSource, SquaredSource
-from eigenveil.mechanisms.additive import vector_noise
-from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.covariance.gauss import GaussCov
-from eigenveil.mechanisms.mean import PrivateMean
+from eigenveil.mechanisms.additive import PrivateMean, vector_noise
+from eigenveil.mechanisms.gate import Gate
+from eigenveil.mechanisms.gauss import GaussCov
 from eigenveil.privacy.accounting import compose, part
 from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.rows.base import RowSource

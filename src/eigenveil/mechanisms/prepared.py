@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from eigenveil.exact.clip import Clip
 from eigenveil.exact.row_maps import LimitedSource
+from eigenveil.mechanisms.additive import NoisyMean
 from eigenveil.mechanisms.columns import Columns
-from eigenveil.mechanisms.mean import NoisyMean
 from eigenveil.numerics.column_limits import ColumnLimits
 from eigenveil.privacy.clauses import KNOWN_TURN
 from eigenveil.rows.base import RowSource

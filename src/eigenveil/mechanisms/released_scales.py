@@ -16,7 +16,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.mechanisms.covariance.elliptical import CENTRE_DEVIATIONS, CLEAR_VARIANCE
+from eigenveil.mechanisms.elliptical import CENTRE_DEVIATIONS, CLEAR_VARIANCE
 from eigenveil.mechanisms.prepared import Prepared
 
 __all__ = ["ReleasedScales"]

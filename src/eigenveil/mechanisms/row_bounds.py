@@ -30,12 +30,11 @@ from eigenveil.exact.clip import LARGEST_NORM, Clip
 from eigenveil.exact.row_maps import LimitedSource
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.additive import vector_noise
-from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.centre import LocatedCentre
+from eigenveil.mechanisms.distances import NoisyDistances, PrivateDistances, clipping_radius
 from eigenveil.mechanisms.front import Front
-from eigenveil.mechanisms.located import LocatedCentre
-from eigenveil.mechanisms.ranged import clipping_radius
+from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.released_scales import ReleasedScales
-from eigenveil.mechanisms.scalars.distances import NoisyDistances, PrivateDistances
 from eigenveil.numerics.column_limits import ColumnLimits
 from eigenveil.privacy.accounting import part
 from eigenveil.privacy.cost import Cost, Gaussian

@@ -21,14 +21,13 @@ from numpy.typing import NDArray
 
 from eigenveil.exact.clip import Clip
 from eigenveil.exact.gram import column_squares, total
-from eigenveil.mechanisms.additive import GaussianNoise
-from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.mean import PrivateMean
-from eigenveil.mechanisms.pca.components import NoisyComponents
-from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassState
+from eigenveil.mechanisms.additive import GaussianNoise, PrivateMean
+from eigenveil.mechanisms.component_stages import PrivateVariances
+from eigenveil.mechanisms.components import NoisyComponents
+from eigenveil.mechanisms.gate import Gate
+from eigenveil.mechanisms.one_pass import OnePass, OnePassState
 from eigenveil.mechanisms.released_scales import ReleasedScales
 from eigenveil.mechanisms.row_bounds import RowBounds
-from eigenveil.mechanisms.scalars.variances import PrivateVariances
 from eigenveil.privacy.accounting import split
 from eigenveil.rows.memory import Batch
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from eigenveil.estimators.pca import PrivatePCA
 from eigenveil.numerics.metrics import captured_variance
-from eigenveil.reproduce.claims import Claim, below
-from eigenveil.reproduce.figure import Figure, Method, Panel, Settings
+from eigenveil.papers.claims import Claim, below
+from eigenveil.papers.figure import Figure, Method, Panel, Settings
+from eigenveil.papers.runner import Stored
 from eigenveil.reproduce.printed.kim_jung import all_pairs, kim_jung
-from eigenveil.reproduce.stored import Stored
 
 __all__ = ["FIGURES"]
 

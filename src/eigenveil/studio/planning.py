@@ -24,9 +24,9 @@ from eigenveil.cli.situation import situation_of
 from eigenveil.estimators.covariance import PrivateCovariance
 from eigenveil.estimators.pca import PrivatePCA
 from eigenveil.exceptions import BudgetExceededError, EigenveilError, InvalidParameterError
-from eigenveil.planner.choice import Choice
-from eigenveil.planner.predict import Prediction, foresee
-from eigenveil.planner.situation import Situation
+from eigenveil.planning.choice import Choice
+from eigenveil.planning.prediction import Prediction, foresee
+from eigenveil.planning.request import Situation
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.balance import Balance
 from eigenveil.privacy.budget import Budget

@@ -35,7 +35,7 @@ __all__ = ["Studio", "application"]
 
 _STATIC = {".css": "text/css", ".js": "text/javascript", ".html": "text/html"}
 # What is asked for most, imported once the first page is out.
-_HEAVY = ("eigenveil.cli.plan", "eigenveil.cli.releasing", "eigenveil.planner")
+_HEAVY = ("eigenveil.cli.plan", "eigenveil.cli.releasing", "eigenveil.planning")
 
 Asked = Mapping[str, Any]
 Handler = Callable[["Studio", Asked], Any]

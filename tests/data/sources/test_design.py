@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from eigenveil.data.sources.design import (
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.mechanisms.linear_rows import (
     ColumnsSource,
     DesignRows,
     GradientRows,
@@ -11,7 +12,6 @@ from eigenveil.data.sources.design import (
     ResidualRows,
     reordered,
 )
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.rows import ArraySource, GroupedSource
 
 RNG = np.random.default_rng(0)

@@ -24,7 +24,7 @@ from eigenveil.federated.secure.masks import Context
 from eigenveil.federated.secure.messages import Ready, Roll, SumQuestion, Upload
 from eigenveil.federated.secure.owner import SecureOwner
 from eigenveil.federated.secure.signing import Statement
-from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.gate import Gate
 from tests.federated.secure.hostile import attacked
 from tests.federated.secure.parties import (
     agreement,

@@ -20,7 +20,7 @@ from eigenveil.exact.clip import NO_EXPONENT
 from eigenveil.exceptions import EigenveilError, InvalidDataError, InvalidParameterError
 from eigenveil.federated.messages import check_name
 from eigenveil.federated.secure.signing import LABEL, Statement
-from eigenveil.mechanisms.bounds import reach_of
+from eigenveil.planning.bounds import reach_of
 from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import whole_strength

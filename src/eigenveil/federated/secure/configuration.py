@@ -22,7 +22,7 @@ from eigenveil.federated.toml import (
     text,
     values_of,
 )
-from eigenveil.mechanisms.bounds import OnInvalid, OnMissing
+from eigenveil.planning.bounds import OnInvalid, OnMissing
 from eigenveil.release.signature import public_key
 from eigenveil.storage.paths import read_regular
 

@@ -32,8 +32,8 @@ from eigenveil.federated.secure.messages import (
     digest,
 )
 from eigenveil.federated.secure.sums import Sums
-from eigenveil.mechanisms.bounds import OnInvalid, OnMissing
 from eigenveil.numerics.random import SimulationSource, SystemSource
+from eigenveil.planning.bounds import OnInvalid, OnMissing
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.storage.paths import real_path
 from eigenveil.wording import Face

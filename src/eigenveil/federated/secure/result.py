@@ -20,11 +20,10 @@ from eigenveil.exact.symmetric import GaussianLaw
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.federated.script import Heard
 from eigenveil.federated.secure.agreement import SecureAgreement, Step
-from eigenveil.mechanisms.covariance.elliptical import combined
-from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
-from eigenveil.mechanisms.pca.components import leading
-from eigenveil.mechanisms.ranged import noise_rows
-from eigenveil.mechanisms.scalars.distances import NoisyDistances, gaussian_sum
+from eigenveil.mechanisms.components import leading
+from eigenveil.mechanisms.distances import NoisyDistances, gaussian_sum, noise_rows
+from eigenveil.mechanisms.elliptical import combined
+from eigenveil.mechanisms.gauss import NoisyMatrix
 from eigenveil.mechanisms.shared import unpacked
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.contribution import Contribution

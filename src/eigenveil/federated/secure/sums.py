@@ -20,12 +20,12 @@ from eigenveil.federated.answerer import ColumnsError
 from eigenveil.federated.owned_rows import open_owned
 from eigenveil.federated.secure.agreement import SecureAgreement, Step
 from eigenveil.federated.secure.messages import SumQuestion
-from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.bounds import OnInvalid, OnMissing
-from eigenveil.mechanisms.paired import drawn_pairs
-from eigenveil.mechanisms.pca.spherical import directions
+from eigenveil.mechanisms.analyze_gauss import directions
+from eigenveil.mechanisms.centre import drawn_pairs
+from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.shared import NoiseShare
 from eigenveil.numerics.random import NoiseSource
+from eigenveil.planning.bounds import OnInvalid, OnMissing
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.ledger import Entry, Ledger
 from eigenveil.rows.base import RowSource

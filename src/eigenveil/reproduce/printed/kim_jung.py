@@ -8,8 +8,8 @@ entry on and above the diagonal.
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.reproduce.printed.covrev import symmetric
-from eigenveil.reproduce.printed.spiked import classic
+from eigenveil.papers.covrev.printed import symmetric
+from eigenveil.papers.spiked.printed import classic
 
 __all__ = ["all_pairs", "kim_jung"]
 

@@ -1,0 +1,1 @@
+"""Dong, Liang, Yi 2022 [CovRev]: private covariance revisited."""

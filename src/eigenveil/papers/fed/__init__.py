@@ -1,0 +1,1 @@
+"""Li, Cai, Xia, Zhang 2024 [Fed]: federated private PCA."""

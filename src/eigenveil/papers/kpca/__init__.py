@@ -1,0 +1,1 @@
+"""Düngler, Sanyal [kPCA]: adaptive private k-PCA."""
