@@ -20,7 +20,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from eigenveil import ContinualCovariance
-from eigenveil.estimators.continual_state import DailyState
+from eigenveil.estimators.state import DailyState
 from eigenveil.exact import Clip, DailyMoments, day_sensitivity, packed, second_moment, unpacked
 from eigenveil.mechanisms import release
 from eigenveil.mechanisms.continual import ContinualCov, DailyGate

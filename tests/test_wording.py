@@ -29,12 +29,12 @@ from eigenveil.federated.agreement import Agreement
 from eigenveil.federated.configuration import _CLIENT, _OWNER, _SERVER
 from eigenveil.federated.messages import Code, ProtocolError
 from eigenveil.mechanisms.registry import LazyEntry
+from eigenveil.messages import BOUNDS, Phrase, option
 from eigenveil.planning import Situation
 from eigenveil.planning import prediction as predict
 from eigenveil.privacy import Budget, Ledger
 from eigenveil.release.export import export
 from eigenveil.rows import IterableSource, open_rows
-from eigenveil.wording import BOUNDS, Phrase, option
 
 SOURCES = Path(eigenveil.__file__).parent
 

@@ -24,7 +24,7 @@ PACKAGES = {
     "eigenveil": "Estimators, tables, ledgers and releases",
     "eigenveil.planning": "What to expect before anything is spent",
     "eigenveil.release": "Releases and their owners",
-    "eigenveil.release.uses": "What a released covariance is good for",
+    "eigenveil.release.postprocessing": "What a released covariance is good for",
     "eigenveil.release.export": "Releases for other tools",
     "eigenveil.report": "Pages and figures",
     "eigenveil.federated": "Tables that stay with their owners",

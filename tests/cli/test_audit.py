@@ -18,7 +18,7 @@ from tests.cli.conftest import fails, invoke
 @pytest.fixture(autouse=True)
 def seeded(monkeypatch):
     source = SimulationSource(0)
-    monkeypatch.setattr("eigenveil.estimators.fitting.SystemSource", lambda: source)
+    monkeypatch.setattr("eigenveil.estimators.base.SystemSource", lambda: source)
 
 
 BUDGET = ["--epsilon", 1, "--delta", 1e-5]

@@ -59,7 +59,7 @@ def test_the_page_is_true(tmp_path, monkeypatch):
         with monkeypatch.context() as patched:
             if arguments[0] == "audit":  # a test that fails by chance is seeded
                 source = SimulationSource(0)
-                patched.setattr("eigenveil.estimators.fitting.SystemSource", lambda s=source: s)
+                patched.setattr("eigenveil.estimators.base.SystemSource", lambda s=source: s)
             result = invoke(*arguments, input=text)
         code = result.exit_code
         assert re.fullmatch(pattern(shown), result.output), f"{command}\n{result.output}"

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from eigenveil import Ledger, Release
-from eigenveil.cli.stopping import stoppable
+from eigenveil.cli.rows import stoppable
 from eigenveil.exceptions import FederationConnectionError
 from eigenveil.federated.configuration import JOURNAL, read_client, read_server
 from eigenveil.federated.coordinator import Coordinator

@@ -7,10 +7,9 @@ import pytest
 
 from eigenveil.cli.federate_status import standing
 from eigenveil.exceptions import EigenveilError
-from eigenveil.federated.configuration import JOURNAL, read_client, read_server
+from eigenveil.federated.configuration import JOURNAL, read_agreement, read_client, read_server
 from eigenveil.federated.journal import Event, Happening, Journal
 from eigenveil.federated.secure.agreement import SecureAgreement
-from eigenveil.federated.secure.configuration import read_agreement
 from eigenveil.privacy import Ledger
 from eigenveil.release import Release
 from tests.cli.conftest import fails, invoke

@@ -10,8 +10,8 @@ import pytest
 
 from eigenveil import Ledger, Release
 from eigenveil.__main__ import _interrupt_when_asked_to_end
-from eigenveil.cli.federate_client import standing
-from eigenveil.cli.stopping import stoppable
+from eigenveil.cli.federate_run import ledger_standing
+from eigenveil.cli.rows import stoppable
 from eigenveil.privacy import Adjacency, Gaussian
 from tests.cli.conftest import but_for_noise, invoke
 
@@ -184,7 +184,7 @@ def test_after_the_release_is_in_place(place, files, asked, ledger, tmp_path):
 def test_an_owner_that_is_interrupted_reads_its_ledger(ledger):
     """Whatever it was doing: it may have answered before."""
     ledger.charge(Gaussian(0.1), label="x", adjacency=Adjacency.REPLACE_ONE)
-    with pytest.raises(KeyboardInterrupt) as stopped, stoppable(standing(ledger)):
+    with pytest.raises(KeyboardInterrupt) as stopped, stoppable(ledger_standing(ledger)):
         raise KeyboardInterrupt
     assert ledger.summary() in str(stopped.value)
 

@@ -235,8 +235,8 @@ class TestOptionsOfFit:
     """`plan` takes them all, predicts with them, and hands them on."""
 
     def test_none_is_missing(self):
-        from eigenveil.cli.fit import command as fit
         from eigenveil.cli.plan import command as plan
+        from eigenveil.cli.releases import fit
 
         names = [
             {option.name for option in each.params if not getattr(option, "hidden", False)}
@@ -339,7 +339,7 @@ class TestFigure:
     def test_what_it_shows(self, tmp_path, monkeypatch):
         """The best mechanisms at budgets about the one asked for, and what privacy costs alone."""
         pytest.importorskip("matplotlib")
-        from eigenveil.cli import figure
+        from eigenveil.cli import plan_figure as figure
         from eigenveil.planning import Situation, recommend
         from eigenveil.planning import prediction as predict
         from eigenveil.privacy import Budget

@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from eigenveil import Ledger, StreamingPCA
+from eigenveil.estimators.state import Stream
 from eigenveil.estimators.stream_run import StreamRun
-from eigenveil.estimators.stream_state import Stream
 from eigenveil.exceptions import DuplicateBatchError, InvalidDataError
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.privacy import Composed

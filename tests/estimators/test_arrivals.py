@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from eigenveil import ContinualCovariance, ContinualPCA, Ledger, StreamingPCA, open_rows
-from eigenveil.estimators.continual_state import DailyState
-from eigenveil.estimators.stream_state import Stream
+from eigenveil.estimators.state import DailyState, Stream
 from eigenveil.exceptions import (
     ColumnsLeftOutWarning,
     DuplicateBatchError,

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from eigenveil import ContinualCovariance, ContinualPCA, Ledger, Release
 from eigenveil.cli import main
-from eigenveil.estimators.continual_state import DailyState
+from eigenveil.estimators.state import DailyState
 from eigenveil.exceptions import (
     BoundsRequiredError,
     BudgetExceededError,

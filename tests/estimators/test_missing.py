@@ -25,7 +25,7 @@ from eigenveil.numerics import SimulationSource, SpikedModel, captured_variance
 from eigenveil.papers.spiked.mechanism import Spiked
 from eigenveil.privacy import Adjacency
 from eigenveil.release.artefact import Release
-from eigenveil.release.uses import standard_errors
+from eigenveil.release.postprocessing import standard_errors
 from eigenveil.report.views import correlations
 from eigenveil.rows import open_rows
 

@@ -16,9 +16,10 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from eigenveil import Ledger, Release, StreamingPCA
-from eigenveil.estimators import stream_plan, stream_state
+from eigenveil.estimators import state as stream_state
+from eigenveil.estimators import stream_run as stream_plan
+from eigenveil.estimators.state import Stream
 from eigenveil.estimators.stream_run import StreamRun
-from eigenveil.estimators.stream_state import Stream
 from eigenveil.exceptions import (
     DuplicateBatchError,
     EigenveilError,

@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from eigenveil import Ledger, StreamingPCA
+from eigenveil.estimators.state import Stream
 from eigenveil.estimators.stream_run import StreamRun
-from eigenveil.estimators.stream_state import Stream
 from eigenveil.exceptions import (
     BudgetExceededError,
     StateError,

@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import chi2
 
 from eigenveil import Ledger, Release, StreamingPCA, open_rows
-from eigenveil.estimators.stream_persons import Arrival, StreamPersons
-from eigenveil.estimators.stream_state import Stream
+from eigenveil.estimators.persons import Arrival, StreamPersons
+from eigenveil.estimators.state import Stream
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, StateError
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.numerics import SimulationSource

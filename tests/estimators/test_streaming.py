@@ -13,8 +13,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from eigenveil import Ledger, PrivatePCA, StreamingPCA
 from eigenveil.audit import audit
-from eigenveil.estimators.stream_plan import planned
-from eigenveil.estimators.stream_state import Stream
+from eigenveil.estimators.state import Stream
+from eigenveil.estimators.stream_run import planned
 from eigenveil.exact import Clip, second_moment, total
 from eigenveil.exceptions import (
     BudgetExceededError,

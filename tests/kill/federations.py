@@ -200,7 +200,7 @@ class _Transport(InProcess):
 
 def _serve(folder: Path, owners: Mapping[str, Answering]) -> None:
     """Run the command of a server, whose network is this process."""
-    from eigenveil.cli.federate_server import run
+    from eigenveil.cli.federate_run import run_server
 
     journal = folder / "journal" / JOURNAL
     if not journal.exists() or not Journal.read(journal):
@@ -213,7 +213,7 @@ def _serve(folder: Path, owners: Mapping[str, Answering]) -> None:
     network = ModuleType("eigenveil.federated.flower.server")
     network.superlink = superlink  # type: ignore[attr-defined]
     sys.modules[network.__name__] = network
-    run(read_server(folder / "server.toml", insecure=True), insecure=True, as_json=False)
+    run_server(read_server(folder / "server.toml", insecure=True), insecure=True, as_json=False)
 
 
 class Served:

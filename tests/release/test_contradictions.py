@@ -23,10 +23,9 @@ from eigenveil import (
 )
 from eigenveil.exceptions import VerificationError
 from eigenveil.privacy import GROUP, Adjacency
-from eigenveil.release.content import decode_arrays, read_statement
-from eigenveil.release.receipts import require_paid
+from eigenveil.release import files
+from eigenveil.release.content import decode_arrays, read_statement, require_paid
 from eigenveil.report.page import render
-from eigenveil.storage import release_files as files
 from tests.cli.conftest import fails, invoke
 
 ROOT = Path(__file__).parents[2]

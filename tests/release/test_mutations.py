@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA, Release
-from eigenveil.cli.summary import headline
+from eigenveil.cli.printing import headline
 from eigenveil.exceptions import EigenveilError, VerificationError
+from eigenveil.release import files as stored
 from eigenveil.release.export import FORMATS, export
 from eigenveil.report import figures
 from eigenveil.report.page import PAGE_FORMAT
-from eigenveil.storage import release_files as stored
 from tests.cli.conftest import invoke
 from tests.release.test_owners import federated
 

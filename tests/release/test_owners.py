@@ -19,7 +19,8 @@ from eigenveil import Release
 from eigenveil.cli import main
 from eigenveil.exceptions import InvalidParameterError, VerificationError
 from eigenveil.privacy import Adjacency, Budget, FederatedGuarantee, Kind, Pure, Unit
-from eigenveil.release import Contribution, schema
+from eigenveil.release import Contribution
+from eigenveil.release import content as schema
 from eigenveil.release.export import export
 from eigenveil.report import figures, write
 from eigenveil.report.page import render

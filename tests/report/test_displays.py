@@ -19,7 +19,7 @@ from eigenveil.report import (
     ScreeDisplay,
     SpendDisplay,
 )
-from eigenveil.report.displays.canvas import GREY, NOISE, SIGNAL
+from eigenveil.report.displays import GREY, NOISE, SIGNAL
 from tests.release.samples import HOSTILE, components, covariance
 
 matplotlib.use("Agg")

@@ -61,7 +61,7 @@ def _one_batch(rows, size, charged):
 
 
 def test_as_a_mechanism_of_the_estimator(monkeypatch):
-    monkeypatch.setattr("eigenveil.estimators.fitting.SystemSource", lambda: SimulationSource(0))
+    monkeypatch.setattr("eigenveil.estimators.base.SystemSource", lambda: SimulationSource(0))
     rows = spiked(90_000, sigma=0.05)
     model = PrivatePCA(
         1, epsilon=1.0, delta=0.01, mechanism=BoxedTangentOja(warm_batches=2), centring="none"

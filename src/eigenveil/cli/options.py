@@ -11,8 +11,15 @@ import click
 from click.core import ParameterSource
 
 from eigenveil.cli.printing import say
-from eigenveil.cli.strict_json import strict_json
-from eigenveil.cli.values import Assignment, Encoded, Limited, Names, OrPrivate, PerColumn
+from eigenveil.cli.values import (
+    Assignment,
+    Encoded,
+    Limited,
+    Names,
+    OrPrivate,
+    PerColumn,
+    strict_json,
+)
 from eigenveil.exceptions import (
     ColumnsLeftOutWarning,
     ComponentsWarning,

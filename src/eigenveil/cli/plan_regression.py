@@ -25,7 +25,7 @@ _EMPTY_CELLS = (
 
 def plan_regression(ctx: click.Context, data: str | None, options: Mapping[str, Any]) -> None:
     """Say what a regression would be like, and the command that releases it."""
-    from eigenveil.cli.following import regress_command, start_of_ledger, tell_commands
+    from eigenveil.cli.next_command import regress_command, start_of_ledger, tell_commands
     from eigenveil.planning.predict_regression import (
         needed_regression_epsilon,
         needed_regression_rows,
@@ -124,7 +124,7 @@ def _size(
     data: str, options: Mapping[str, Any], rows: int | None, neighbours: "Adjacency"
 ) -> tuple[int | None, int]:
     """Return the number of rows, if it is public or given, and that of columns, targets too."""
-    from eigenveil.cli.situation import size_of
+    from eigenveil.cli.plan import size_of
     from eigenveil.mechanisms.linear_rows import named_targets
     from eigenveil.rows.column_names import asking_for_regression
 

@@ -9,14 +9,14 @@ import click
 
 from eigenveil.cli.options import JSON, PATH
 from eigenveil.cli.printing import say, say_json
-from eigenveil.cli.stopping import stoppable
+from eigenveil.cli.rows import stoppable
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
 if TYPE_CHECKING:
     from eigenveil.papers.figure import Figure
     from eigenveil.papers.runner import Stored
 
-__all__ = ["command"]
+__all__ = ["reproduce"]
 
 _AT_LEAST_ONE = click.IntRange(1)
 _KEPT = "finished runs are kept, and the same command goes on with the others"
@@ -54,7 +54,7 @@ _KEPT = "finished runs are kept, and the same command goes on with the others"
 @click.option("--data", type=PATH, help="Folder with the data sets of docs/papers.")
 @click.option("--online", is_flag=True, help="Allow scikit-learn to fetch MNIST from OpenML.")
 @JSON
-def command(
+def reproduce(
     names: tuple[str, ...],
     listed: bool,
     scale: Any,
@@ -111,7 +111,7 @@ def _reproduced(
     as_json: bool,
 ) -> dict[str, Any]:
     """Run one figure and write its files."""
-    from eigenveil.cli.progress import counted
+    from eigenveil.cli.rows import counted
     from eigenveil.papers.drawing import document, draw, lines
     from eigenveil.papers.runner import run
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from eigenveil.release.artefact import Release
 
-__all__ = ["command"]
+__all__ = ["transform"]
 
 _NOTE = "note: scores are not private with respect to these rows; treat them like the rows"
 
@@ -48,7 +48,9 @@ class _Scored(NamedTuple):
     metavar="FILE",
     help="New .csv, .parquet or .npy file. Without it, CSV goes to standard output.",
 )
-def command(folder: Path, data: str, keep: str | None, output: Path | None, **written: Any) -> None:
+def transform(
+    folder: Path, data: str, keep: str | None, output: Path | None, **written: Any
+) -> None:
     """Compute scores of the rows of DATA under the components of a release FOLDER.
 
     DATA is a CSV, parquet or .npy file, or - for a CSV table on standard input. Columns are found

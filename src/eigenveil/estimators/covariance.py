@@ -11,17 +11,20 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from eigenveil.estimators.fitting import (
+from eigenveil.estimators.base import (
+    TableEstimator,
+    filled,
     fit_release,
     fitting,
     foresee_release,
+    mean_score,
+    per_row,
     warn_of_columns,
     warn_of_empty_cells,
     warn_of_hidden_variances,
     warn_of_turns,
 )
 from eigenveil.estimators.results import limits_of, noise_of_means, public_settings
-from eigenveil.estimators.tables import TableEstimator, filled, mean_score, per_row
 from eigenveil.exact.clip import LARGEST_NORM
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.gauss import NoisyMatrix

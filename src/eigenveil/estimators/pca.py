@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from eigenveil.estimators.fitting import (
+from eigenveil.estimators.base import (
     fit_release,
     fitting,
     foresee_release,

@@ -11,22 +11,21 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from eigenveil.estimators.fitting import (
-    fitting,
-    warn_of_columns,
-    warn_of_weakness,
-)
-from eigenveil.estimators.regression_results import RegressionNumbers, regression_numbers
-from eigenveil.estimators.tables import (
+from eigenveil.estimators.base import (
     TableEstimator,
     check_table,
     filled,
+    fitting,
     open_table,
     per_row,
+    warn_of_columns,
+    warn_of_weakness,
 )
+from eigenveil.estimators.results import RegressionNumbers, regression_numbers
 from eigenveil.exact.gram import public_rows
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.linear_rows import reordered
+from eigenveil.messages import Phrase, option
 from eigenveil.planning.bounds import OnInvalid, OnMissing, box_of
 from eigenveil.planning.linear_plan import RegressionRequest, Scale
 from eigenveil.planning.linear_release import RegressionResult, release_regression
@@ -40,7 +39,6 @@ from eigenveil.rows.frames import as_table
 from eigenveil.rows.memory import ArraySource
 from eigenveil.rows.open import is_streamed
 from eigenveil.rows.units import GroupedSource
-from eigenveil.wording import Phrase, option
 
 __all__ = ["PrivateRegression"]
 

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from eigenveil.estimators.tables import TableEstimator, filled, mean_score, per_row
+from eigenveil.estimators.base import TableEstimator, filled, mean_score, per_row
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics.component_law import ComponentGroup
 from eigenveil.release.projection import Projection

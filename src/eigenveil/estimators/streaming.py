@@ -10,19 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
-from eigenveil.estimators.fitting import (
+from eigenveil.estimators.base import (
+    check_table,
     noise_and_ledger,
+    open_table,
     renewed,
     require_label,
     warn_of_guessed_deviations,
 )
+from eigenveil.estimators.running_results import published
 from eigenveil.estimators.scores import ComponentEstimator
-from eigenveil.estimators.stream_plan import StreamPlan, planned
-from eigenveil.estimators.stream_results import published
-from eigenveil.estimators.stream_run import StreamRun
-from eigenveil.estimators.stream_settings import continued, require_like
-from eigenveil.estimators.stream_state import ADJACENCY, Stream, kept_stream, sweep
-from eigenveil.estimators.tables import check_table, open_table
+from eigenveil.estimators.state import ADJACENCY, Stream, kept_stream, sweep
+from eigenveil.estimators.stream_run import StreamPlan, StreamRun, continued, planned, require_like
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, StateError
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.registry import ComponentEntry

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from eigenveil.exact.gram import public_rows
 from eigenveil.exceptions import UnsupportedNotionError
+from eigenveil.messages import REPLACE_ONE, SINGLE_ROWS
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.matrices import MatrixBatch
 from eigenveil.rows.memory import Batch
-from eigenveil.wording import REPLACE_ONE, SINGLE_ROWS
 
 Records = Batch | MatrixBatch
 

@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.messages import THOUSANDS, option
 from eigenveil.numerics.kernels import Scaling, row_integers, row_squares, row_sum, squared_norms
 from eigenveil.numerics.pair_shares import PairShares
-from eigenveil.wording import THOUSANDS, option
 
 FRACTION_BITS = 18  # b: 2**17 rows per exact BLAS sum, 2**27 rows per sum in int64
 

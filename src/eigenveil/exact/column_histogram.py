@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from eigenveil.exact.bounded import Bounded
 from eigenveil.exact.gram import public_rows
 from eigenveil.exceptions import UnsupportedNotionError
+from eigenveil.messages import REPLACE_ONE
 from eigenveil.numerics.integers import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.rows.base import RowSource
-from eigenveil.wording import REPLACE_ONE
 
 
 def value_counts(

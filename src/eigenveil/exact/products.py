@@ -31,11 +31,11 @@ from eigenveil.exact.gram import (
     require_rows,
 )
 from eigenveil.exceptions import InvalidDataError, UnsupportedNotionError
+from eigenveil.messages import REPLACE_ONE, option
 from eigenveil.numerics.array_backend import HOST, Place
 from eigenveil.numerics.integers import ExactSum, FixedPoint, in_all
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.rows.base import HeldRows, RowSource
-from eigenveil.wording import REPLACE_ONE, option
 
 _KEPT_BYTES = 1 << 32  # of rows as float32, which holds integers of up to 24 bits exactly
 

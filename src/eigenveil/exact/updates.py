@@ -30,10 +30,10 @@ from eigenveil.exact.bounded import Bounded
 from eigenveil.exact.clip import FRACTION_BITS, NO_EXPONENT, Clip, octave_brackets
 from eigenveil.exact.gram import integer_blocks, limit_rows, sums_are_exact
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.messages import option
 from eigenveil.numerics.integers import ExactSum, FixedPoint, add, widened
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.rows.matrices import MatrixBatch
-from eigenveil.wording import option
 
 _ENTRY_BITS = 30  # of a matrix record, relative to the radius
 

@@ -19,9 +19,14 @@ from numpy.typing import NDArray
 
 from eigenveil.exceptions import EigenveilError, InvalidParameterError
 from eigenveil.federated import weights
-from eigenveil.federated.aggregate import Assembled, assembled, leading_basis
+from eigenveil.federated.aggregate import (
+    Assembled,
+    assembled,
+    in_common,
+    leading_basis,
+    reliability,
+)
 from eigenveil.federated.agreement import Agreement
-from eigenveil.federated.consensus import in_common, reliability
 from eigenveil.federated.messages import (
     BasisAnswer,
     Code,

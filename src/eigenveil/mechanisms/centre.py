@@ -45,12 +45,12 @@ from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.additive import PrivateMean, VectorNoise
 from eigenveil.mechanisms.distances import PrivateDistances
 from eigenveil.mechanisms.gate import Gate, Procedure
+from eigenveil.messages import BOUNDS, option
 from eigenveil.numerics.pair_shares import PairShares
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.derived import count_checked, paired, sampled
-from eigenveil.wording import BOUNDS, option
 
 CENTRE_SHARE = 0.1  # of mu^2, or of a pure epsilon
 

@@ -41,11 +41,11 @@ from eigenveil.mechanisms.distances import PrivateDistances
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.rank import PrivateRank
 from eigenveil.mechanisms.score_map import ScoreHistogram, ScoreMap
+from eigenveil.messages import option
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
 from eigenveil.rows.base import RowSource
-from eigenveil.wording import option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ from eigenveil.mechanisms.gauss import NoisyMatrix
 from eigenveil.mechanisms.rank import MAX_PRIVATE_RANK, leading_rank
 from eigenveil.mechanisms.registry import ComponentEntry, Terms
 from eigenveil.mechanisms.wishart import ENTRY as WISHART
+from eigenveil.messages import option
 from eigenveil.numerics.column_limits import ColumnLimits
 from eigenveil.numerics.component_law import ComponentStatement, correlation_statement
 from eigenveil.privacy.accounting import compose
@@ -39,7 +40,6 @@ from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.guarantee import Numerics
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.maps import ScaledSource
-from eigenveil.wording import option
 
 _HIDDEN_LOADINGS = 0.1  # squared, beyond which nothing is stated of a component
 

@@ -43,12 +43,12 @@ from eigenveil.exact.symmetric import GaussianLaw
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.additive import LaplaceNoise, VectorNoise
 from eigenveil.mechanisms.gate import Gate, Procedure
+from eigenveil.messages import option
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Allotment, Cost, Pure
 from eigenveil.rows.base import RowSource
-from eigenveil.wording import option
 
 FALSE_ALARM = 1e-6  # of keeping a run of empty brackets, over all runs
 

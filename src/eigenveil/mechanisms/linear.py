@@ -43,13 +43,13 @@ from eigenveil.mechanisms.linear_rows import (
 )
 from eigenveil.mechanisms.median_of_means import MedianOfMeans, blocks_of
 from eigenveil.mechanisms.wishart import WishartCov
+from eigenveil.messages import THOUSANDS, Part, option
 from eigenveil.numerics.ridge import RidgeState
 from eigenveil.privacy.accounting import compose, gaussian_epsilon
 from eigenveil.privacy.cost import Cost
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.maps import ScaledSource
 from eigenveil.text import listed
-from eigenveil.wording import THOUSANDS, Part, option
 
 _RESIDUAL_LEVEL = 0.9  # quantile of residuals that they are clipped at
 

@@ -45,13 +45,13 @@ from eigenveil.exact.gram import public_rows
 from eigenveil.exact.lattice import LAPLACE, add_noise, unit_grid
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
 from eigenveil.mechanisms.gate import Gate
+from eigenveil.messages import REPLACE_ONE
 from eigenveil.numerics.integers import FixedPoint
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.accounting import gaussian_mu
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Gaussian, Pure
 from eigenveil.rows.base import RowSource
-from eigenveil.wording import REPLACE_ONE
 
 _LEVEL_BITS = 10  # the level is rounded to 2**-10, so that utilities are exact
 

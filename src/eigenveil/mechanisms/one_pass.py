@@ -41,6 +41,7 @@ from eigenveil.mechanisms.elliptical import CLEAR_VARIANCE
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.image_noise import ImageNoise
 from eigenveil.mechanisms.registry import ComponentEntry
+from eigenveil.messages import option
 from eigenveil.numerics.spectral import eigenpairs_of_image, signed
 from eigenveil.privacy.accounting import split
 from eigenveil.privacy.calibrate import noise_scale
@@ -50,7 +51,6 @@ from eigenveil.rows.derived import shuffled
 from eigenveil.rows.matrices import MatrixSource
 from eigenveil.rows.memory import Batch
 from eigenveil.text import plural
-from eigenveil.wording import option
 
 _GROWTH = 2  # of batches
 

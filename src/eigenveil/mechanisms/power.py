@@ -39,13 +39,13 @@ from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.image_noise import ImageNoise
 from eigenveil.mechanisms.one_pass import OnePassState
 from eigenveil.mechanisms.registry import ComponentEntry, Terms
+from eigenveil.messages import option
 from eigenveil.numerics.component_law import leading_statement
 from eigenveil.numerics.spectral import eigenpairs_of_image, signed
 from eigenveil.privacy.accounting import split
 from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.derived import count_checked
-from eigenveil.wording import option
 
 _GROWTH = 1.25  # of mu^2 from pass to pass
 

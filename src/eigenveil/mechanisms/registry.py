@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, get_origin, 
 
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
 from eigenveil.mechanisms.gate import Procedure
+from eigenveil.messages import option
 from eigenveil.numerics.spectral import max_krylov_columns
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.guarantee import Kind, Numerics
-from eigenveil.wording import option
 
 if TYPE_CHECKING:
     from eigenveil.planning.request import Request

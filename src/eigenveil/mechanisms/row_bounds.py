@@ -35,12 +35,12 @@ from eigenveil.mechanisms.distances import NoisyDistances, PrivateDistances, cli
 from eigenveil.mechanisms.front import Front
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.released_scales import ReleasedScales
+from eigenveil.messages import Part, option
 from eigenveil.numerics.column_limits import ColumnLimits
 from eigenveil.privacy.accounting import part
 from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.memory import Batch
-from eigenveil.wording import Part, option
 
 __all__ = [
     "FrontBounds",

@@ -13,7 +13,7 @@ import numpy as np
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.papers.claims import Results
 from eigenveil.papers.figure import Method, Panel
-from eigenveil.report.displays.canvas import GREY, INK, LINE, matplotlib
+from eigenveil.report.displays import GREY, INK, LINE, matplotlib
 
 _DPI = 110
 

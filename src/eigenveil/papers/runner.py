@@ -30,10 +30,10 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from eigenveil.exceptions import InvalidDataError
+from eigenveil.messages import Phrase
 from eigenveil.papers.claims import Results
 from eigenveil.papers.figure import Figure, Scale, Settings, Work
 from eigenveil.storage.paths import read_regular
-from eigenveil.wording import Phrase
 
 FILES = {
     "mnist.npz": "06af5dfe73b70e3b",

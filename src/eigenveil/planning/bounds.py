@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from eigenveil.exact.clip import LARGEST_NORM, Clip
 from eigenveil.exceptions import BoundsRequiredError, InvalidDataError, InvalidParameterError
+from eigenveil.messages import BOUNDS, Part, option
 from eigenveil.privacy.budget import as_float
 from eigenveil.privacy.clauses import (
     MODEL_CLAUSE,
@@ -19,7 +20,6 @@ from eigenveil.privacy.clauses import (
     clipping_clause,
     further_clipping_clause,
 )
-from eigenveil.wording import BOUNDS, Part, option
 
 RowNorm = float | Literal["private"]
 

@@ -21,6 +21,7 @@ from eigenveil.exceptions import (
 )
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.levels import PrivateLevels
+from eigenveil.messages import Phrase
 from eigenveil.numerics.memory import require_memory
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.planning.execution import FitResult
@@ -36,7 +37,6 @@ from eigenveil.rows.base import RowSource
 from eigenveil.rows.derived import count_checked
 from eigenveil.rows.maps import ScaledSource
 from eigenveil.text import listed, printable
-from eigenveil.wording import Phrase
 
 _LEVELS = Phrase(
     python="encode={name: [...]} or show_scores={name: [...]}",

@@ -18,6 +18,7 @@ from eigenveil.mechanisms.joined import JoinedRegression
 from eigenveil.mechanisms.linear import CentreSteps, LinearStages, Stage, TargetSteps
 from eigenveil.mechanisms.median_of_means import MedianOfMeans, blocks_of, findable
 from eigenveil.mechanisms.wishart import WishartCov
+from eigenveil.messages import REPLACE_ONE, option
 from eigenveil.planning.bounds import Box, OnInvalid, OnMissing
 from eigenveil.planning.shares import RegressionShares, clips, divided
 from eigenveil.privacy.accounting import compose, part
@@ -25,7 +26,6 @@ from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength, whole_strength
 from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
-from eigenveil.wording import REPLACE_ONE, option
 
 Scale = NDArray[np.float64] | Literal["private"] | None
 

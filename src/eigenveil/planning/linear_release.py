@@ -11,6 +11,7 @@ from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.joined import JoinedRegression
 from eigenveil.mechanisms.linear import LinearModel, LinearStages
 from eigenveil.mechanisms.median_of_means import MedianOfMeans
+from eigenveil.messages import Part, Phrase, option
 from eigenveil.numerics.memory import require_memory
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.planning.execution import private_scale_words
@@ -21,7 +22,6 @@ from eigenveil.privacy.clauses import ZEROED_CLAUSE
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Balance, Ledger
 from eigenveil.rows.base import RowSource
-from eigenveil.wording import Part, Phrase, option
 
 _MATRICES = 6  # of columns by columns, held at once
 

@@ -64,6 +64,7 @@ from eigenveil.mechanisms.missing_rates import Present, missing_shares
 from eigenveil.mechanisms.rank import PrivateRank
 from eigenveil.mechanisms.registry import ComponentEntry, CovarianceEntry, Entry, Terms, entries
 from eigenveil.mechanisms.score_map import SCORE_SHARE, ScoreHistogram, score_bins
+from eigenveil.messages import BOUNDS, REPLACE_ONE, SAME_UNIT, SHOW_SCORES, Part, Phrase, option
 from eigenveil.planning.bounds import StatedBounds
 from eigenveil.planning.request import Centring, Request
 from eigenveil.planning.sufficient import what_would_do
@@ -73,7 +74,6 @@ from eigenveil.privacy.calibrate import strength, whole_strength
 from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
 from eigenveil.rows.derived import check_pairs, require_public_count
 from eigenveil.text import plural
-from eigenveil.wording import BOUNDS, REPLACE_ONE, SAME_UNIT, SHOW_SCORES, Part, Phrase, option
 
 _SCALED_CENTRE_ROWS = 10  # times the rows that a located centre needs, in private scales
 

@@ -15,6 +15,7 @@ from eigenveil.exceptions import InvalidDataError, InvalidParameterError, Unsupp
 from eigenveil.mechanisms.correlation import MAX_COLUMNS, WIDE_COLUMNS, drowned_rows
 from eigenveil.mechanisms.rank import MAX_PRIVATE_RANK
 from eigenveil.mechanisms.registry import ComponentEntry, Entry, Releases
+from eigenveil.messages import REPLACE_ONE, SAME_UNIT, Part, Phrase, option
 from eigenveil.planning.bounds import (
     Box,
     OnInvalid,
@@ -29,7 +30,6 @@ from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency, Unit
 from eigenveil.privacy.budget import Budget, as_float
 from eigenveil.privacy.cost import Cost
 from eigenveil.text import did_you_mean, listed, plural
-from eigenveil.wording import REPLACE_ONE, SAME_UNIT, Part, Phrase, option
 
 Centring = Literal["none", "mean", "located", "paired"]
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from eigenveil.exceptions import EigenveilError, LedgerError
+from eigenveil.messages import Phrase
 from eigenveil.privacy.accounting import parts_of
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.budget import Budget
@@ -33,7 +34,6 @@ from eigenveil.privacy.privacy_filters import Spent
 from eigenveil.storage.durable import LockTimeoutError, lock, sync
 from eigenveil.storage.paths import write_advice
 from eigenveil.text import printable
-from eigenveil.wording import Phrase
 
 __all__ = [
     "Ends",

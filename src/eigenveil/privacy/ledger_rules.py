@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from io import FileIO
 
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
+from eigenveil.messages import Part, Phrase
 from eigenveil.privacy import ledger_file
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import NOTHING, Cost
 from eigenveil.privacy.ledger_file import Ends, Entry
 from eigenveil.privacy.privacy_filters import Spent, admit, leaks_too_much, used
-from eigenveil.wording import Part, Phrase
 
 _OF_PERSONS = Phrase(
     python="Ledger.create(path, ..., unit='person')",

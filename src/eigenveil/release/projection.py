@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError
+from eigenveil.messages import option
 from eigenveil.rows.frames import as_table
 from eigenveil.text import plural
-from eigenveil.wording import option
 
 __all__ = ["NO_CENTRE", "Projection"]
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from eigenveil.exceptions import UncheckedPageError
+from eigenveil.messages import VOUCHER
 from eigenveil.release.signature import Signature
 from eigenveil.report.page.document import PAGE_FORMAT
-from eigenveil.wording import VOUCHER
 
 if TYPE_CHECKING:
     from eigenveil.release.artefact import Release

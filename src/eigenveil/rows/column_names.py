@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnexplainedColumnsError
+from eigenveil.messages import COLUMNS, DROP, LATIN, UTF_16, Part, Phrase, option
 from eigenveil.rows.features import hold_text_alone
 from eigenveil.text import did_you_mean, joined, listed, typed
-from eigenveil.wording import COLUMNS, DROP, LATIN, UTF_16, Part, Phrase, option
 
 TextColumns: TypeAlias = Mapping[str, bool | None]
 

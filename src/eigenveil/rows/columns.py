@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.messages import AS_NUMBER, CENSORED, DECIMAL, ENCODE, ENCODING
 from eigenveil.rows.column_names import TextColumns, select_columns
 from eigenveil.rows.features import (
     CENSORED_RULES,
@@ -23,7 +24,6 @@ from eigenveil.rows.features import (
     level_of,
 )
 from eigenveil.text import did_you_mean
-from eigenveil.wording import AS_NUMBER, CENSORED, DECIMAL, ENCODE, ENCODING
 
 Encode: TypeAlias = Mapping[str, "Sequence[str] | Literal['private'] | date"]
 

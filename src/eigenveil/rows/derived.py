@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
+from eigenveil.messages import REPLACE_ONE, option
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.rows.base import RowSource, Statistic, chunk_rows
 from eigenveil.rows.maps import RowwiseSource
 from eigenveil.rows.memory import ArraySource, Batch
 from eigenveil.rows.units import UnitSource
-from eigenveil.wording import REPLACE_ONE, option
 
 _PAIRED_BYTES, _LEAST_PAIRS = 1 << 20, 256  # at a time: rows that stay in cache
 

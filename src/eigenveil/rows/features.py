@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidParameterError
+from eigenveil.messages import ENCODE
 from eigenveil.text import listed, plural, printable
-from eigenveil.wording import ENCODE
 
 # Their conversion to a float would drop a part, or count from a date.
 _NO_FLOATS = (complex, np.complexfloating, np.datetime64, np.timedelta64)

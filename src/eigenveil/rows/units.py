@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.messages import SINGLE_ROWS
 from eigenveil.privacy.adjacency import GROUP, Unit
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.file_guard import Fingerprint, changed
 from eigenveil.rows.ids import PersonNumbers, id_array, numbered
-from eigenveil.wording import SINGLE_ROWS
 
 
 class UnitSource(RowSource):

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from eigenveil.exceptions import InvalidParameterError, StateError
-from eigenveil.wording import Part
+from eigenveil.messages import Part
 
 
 def real_path(path: str | Path) -> Path:

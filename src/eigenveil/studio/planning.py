@@ -12,15 +12,14 @@ from typing import Any
 
 import click
 
-from eigenveil.cli.balance import balance
-from eigenveil.cli.covariance import command as covariance_command
-from eigenveil.cli.fit import command as fit_command
-from eigenveil.cli.following import command_line, release_command
-from eigenveil.cli.plan import command as plan_command
-from eigenveil.cli.releasing import prepared
+from eigenveil.cli.demo import write_sample
+from eigenveil.cli.next_command import command_line, release_command
+from eigenveil.cli.plan import plan as plan_command
+from eigenveil.cli.plan import situation_of
+from eigenveil.cli.releases import covariance as covariance_command
+from eigenveil.cli.releases import fit as fit_command
+from eigenveil.cli.releasing import balance, prepared
 from eigenveil.cli.rows import by_levels
-from eigenveil.cli.sample import write_sample
-from eigenveil.cli.situation import situation_of
 from eigenveil.estimators.covariance import PrivateCovariance
 from eigenveil.estimators.pca import PrivatePCA
 from eigenveil.exceptions import BudgetExceededError, EigenveilError, InvalidParameterError
@@ -35,10 +34,17 @@ from eigenveil.privacy.ledger import Ledger
 from eigenveil.rows.file_guard import table_version
 from eigenveil.rows.open import columns_of
 from eigenveil.storage.paths import require_new
-from eigenveil.studio.costs import cost_of
-from eigenveil.studio.script import notebook, script
+from eigenveil.studio.commands import (
+    Options,
+    notebook,
+    number,
+    one_of,
+    release_options,
+    script,
+    table_of,
+)
+from eigenveil.studio.ledgers import cost_of
 from eigenveil.studio.server import Asked, Studio
-from eigenveil.studio.words import Options, number, one_of, release_options, table_of
 from eigenveil.text import listed
 
 __all__ = [

@@ -8,14 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from starlette.responses import Response
 
-from eigenveil.cli.summary import distinguishable_components, headline
+from eigenveil.cli.printing import distinguishable_components, headline
 from eigenveil.exceptions import InvalidParameterError
+from eigenveil.release import files as release_files
 from eigenveil.release.artefact import Release
 from eigenveil.release.content import largest_arrays
 from eigenveil.release.export import FORMATS
 from eigenveil.release.verdict import Verdict
-from eigenveil.report.captured import captured_sentence
 from eigenveil.report.views import (
+    captured_sentence,
     coefficients,
     component_agreement,
     component_groups,
@@ -29,7 +30,6 @@ from eigenveil.report.views import (
     standardised,
     why_left_out,
 )
-from eigenveil.storage import release_files
 from eigenveil.storage.archive import zipped
 from eigenveil.studio.server import Asked, Studio
 from eigenveil.text import listed, printable

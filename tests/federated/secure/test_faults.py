@@ -20,10 +20,9 @@ from eigenveil.federated.messages import Words, decode, encode
 from eigenveil.federated.secure import agreement as agreement_module
 from eigenveil.federated.secure import masks
 from eigenveil.federated.secure.agreement import SecureAgreement
-from eigenveil.federated.secure.masks import Context
+from eigenveil.federated.secure.masks import Context, Statement
 from eigenveil.federated.secure.messages import Ready, Roll, SumQuestion, Upload
 from eigenveil.federated.secure.owner import SecureOwner
-from eigenveil.federated.secure.signing import Statement
 from eigenveil.mechanisms.gate import Gate
 from tests.federated.secure.hostile import attacked
 from tests.federated.secure.parties import (

@@ -17,7 +17,7 @@ from eigenveil.federated.simulation import simulate
 from eigenveil.numerics import captured_variance, subspace_distance
 from eigenveil.privacy import stated, whole_strength
 from eigenveil.release import Release
-from eigenveil.release.uses import regression
+from eigenveil.release.postprocessing import regression
 from tests.federated.secure.parties import Server, agreement, real_owner, simulated, tables
 
 ROWS = tables()

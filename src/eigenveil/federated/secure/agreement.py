@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from eigenveil.exact.clip import NO_EXPONENT
 from eigenveil.exceptions import EigenveilError, InvalidDataError, InvalidParameterError
 from eigenveil.federated.messages import check_name
-from eigenveil.federated.secure.signing import LABEL, Statement
+from eigenveil.federated.secure.masks import LABEL, Statement
 from eigenveil.planning.bounds import reach_of
 from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.budget import Budget

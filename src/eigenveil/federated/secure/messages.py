@@ -12,7 +12,7 @@ import numpy as np
 from eigenveil.exact.clip import LARGEST_NORM, SMALLEST_NORM
 from eigenveil.federated.codes import Code, ProtocolError
 from eigenveil.federated.messages import Array, Message, Octets, Words, decode
-from eigenveil.federated.secure.signing import Statement
+from eigenveil.federated.secure.masks import Statement
 
 __all__ = ["Agreed", "Ready", "Roll", "SumInvitation", "SumQuestion", "Upload", "digest"]
 

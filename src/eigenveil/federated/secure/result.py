@@ -20,11 +20,11 @@ from eigenveil.exact.symmetric import GaussianLaw
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.federated.script import Heard
 from eigenveil.federated.secure.agreement import SecureAgreement, Step
+from eigenveil.federated.secure.sums import unpacked
 from eigenveil.mechanisms.components import leading
 from eigenveil.mechanisms.distances import NoisyDistances, gaussian_sum, noise_rows
 from eigenveil.mechanisms.elliptical import combined
 from eigenveil.mechanisms.gauss import NoisyMatrix
-from eigenveil.mechanisms.shared import unpacked
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.contribution import Contribution
 from eigenveil.privacy.cost import Gaussian

@@ -80,12 +80,12 @@ from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.gauss import NoisyMatrix
 from eigenveil.mechanisms.rank import possible_eigenvalues
 from eigenveil.mechanisms.registry import ComponentEntry, CovarianceEntry, Terms
+from eigenveil.messages import option
 from eigenveil.numerics.random import NoiseSource, normals, uniforms
 from eigenveil.papers.covrev.baselines import on_basis
 from eigenveil.privacy.cost import ZCDP, Composed, Cost, Pure
 from eigenveil.privacy.guarantee import Numerics
 from eigenveil.rows.base import RowSource
-from eigenveil.wording import option
 
 _BATCH = 32  # proposals at a time
 

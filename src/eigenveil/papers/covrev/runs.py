@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.datasets.zipf import zipf_norms
+from eigenveil.datasets.generators import zipf_norms
 from eigenveil.exact.bounded import Bounded
 from eigenveil.exact.clip import Clip
 from eigenveil.exact.gram import second_moment

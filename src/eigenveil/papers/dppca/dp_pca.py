@@ -22,9 +22,9 @@ from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.one_pass import OnePassEntry, Schedule
 from eigenveil.mechanisms.registry import Terms
+from eigenveil.messages import option
 from eigenveil.papers.kpca.boxed_oja import Boxed
 from eigenveil.papers.kpca.truncated_mean import ADVANCED_UP_TO, Composition, TruncatedMean
-from eigenveil.wording import option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,7 @@ from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.components import NoisyComponents
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.registry import ComponentEntry, Terms
+from eigenveil.messages import option
 from eigenveil.numerics.random import NoiseSource, normals
 from eigenveil.numerics.spectral import signed
 from eigenveil.privacy.adjacency import Adjacency
@@ -58,7 +59,6 @@ from eigenveil.privacy.shuffling import local_mu
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.matrices import MatrixBatch, MatrixSource
 from eigenveil.rows.memory import Batch
-from eigenveil.wording import option
 
 Product = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 

@@ -53,9 +53,9 @@ from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.median_of_means import PrivateQuantile
 from eigenveil.mechanisms.one_pass import OnePass, OnePassEntry, OnePassState, Schedule
 from eigenveil.mechanisms.registry import Terms
+from eigenveil.messages import option
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost, Gaussian
-from eigenveil.wording import option
 
 _RANGE = 0.25  # epsilon of the quantile over mu: a sixteenth of mu^2
 

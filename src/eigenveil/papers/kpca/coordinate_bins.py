@@ -72,12 +72,12 @@ from eigenveil.exact.lattice import LAPLACE, add_noise, unit_grid
 from eigenveil.exact.updates import update_blocks
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, NothingFoundError
 from eigenveil.mechanisms.gate import Gate
+from eigenveil.messages import option
 from eigenveil.numerics.integers import ExactSum, FixedPoint
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Approx, Cost
-from eigenveil.wording import option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.components import NoisyComponents
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.registry import ComponentEntry, Terms
+from eigenveil.messages import option
 from eigenveil.numerics.spectral import signed
 from eigenveil.papers.dppca.dp_pca import DPPCA
 from eigenveil.papers.dppca.shuffled_oja import ShuffledOja
@@ -39,7 +40,6 @@ from eigenveil.rows.base import RowSource
 from eigenveil.rows.derived import shuffled
 from eigenveil.rows.matrices import MatrixSource
 from eigenveil.text import plural
-from eigenveil.wording import option
 
 
 class RankOne(Protocol):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.datasets.spiked_matrices import SpikedGaussian, SpikedMatrices, SpikedSigns
+from eigenveil.datasets.generators import SpikedGaussian, SpikedMatrices, SpikedSigns
 from eigenveil.exact.clip import Clip
 from eigenveil.exceptions import EigenveilError
 from eigenveil.mechanisms.oja import OjaPCA

@@ -68,6 +68,7 @@ from eigenveil.mechanisms.components import NoisyComponents
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.gauss import GaussCov
 from eigenveil.mechanisms.registry import ComponentEntry, Terms
+from eigenveil.messages import option
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import top_eigenpairs
 from eigenveil.privacy.accounting import compose, split
@@ -75,7 +76,6 @@ from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Approx, Composed, Cost, Gaussian
 from eigenveil.privacy.guarantee import Numerics
 from eigenveil.rows.base import RowSource
-from eigenveil.wording import option
 
 if TYPE_CHECKING:
     from eigenveil.planning.request import Request

@@ -45,6 +45,7 @@ from eigenveil.exact.clip import Clip
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, NothingFoundError
 from eigenveil.mechanisms.additive import GaussianNoise, NoisyVector
 from eigenveil.mechanisms.gate import Gate
+from eigenveil.messages import option
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.papers.kpca.coordinate_bins import (
     FINEST,
@@ -58,7 +59,6 @@ from eigenveil.privacy.accounting import compose, covers
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import noise_scale, strength
 from eigenveil.privacy.cost import Approx, Cost, Gaussian
-from eigenveil.wording import option
 
 Composition = Literal["basic", "advanced"]
 

@@ -17,8 +17,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from eigenveil.estimators.fitting import fitting
-from eigenveil.estimators.tables import open_table
+from eigenveil.estimators.base import fitting, open_table
 from eigenveil.exact.clip import Clip
 from eigenveil.exact.gram import second_moment
 from eigenveil.exact.spectrum import eigenvalues, weighted_eigenvalues
@@ -31,6 +30,7 @@ from eigenveil.exceptions import (
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.rank import PrivateNoiseVariance, PrivateRank, bulk_weights
+from eigenveil.messages import option
 from eigenveil.papers.spiked.model import SpikedModel
 from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.adjacency import Adjacency
@@ -39,7 +39,6 @@ from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Gaussian
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.wording import option
 
 _RANK_SHARE = 0.8  # of mu^2
 

@@ -44,13 +44,13 @@ from eigenveil.mechanisms.components import NoisyComponents
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.gauss import GaussCov, NoisyMatrix
 from eigenveil.mechanisms.registry import ComponentEntry, Terms
+from eigenveil.messages import REPLACE_ONE, SINGLE_ROWS, option
 from eigenveil.numerics.spectral import top_eigenpairs
 from eigenveil.papers.spiked.model import SpikedModel
 from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.privacy.guarantee import Kind, Numerics
 from eigenveil.rows.base import RowSource
-from eigenveil.wording import REPLACE_ONE, SINGLE_ROWS, option
 
 if TYPE_CHECKING:
     from eigenveil.planning.request import Request

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from eigenveil.report.page.drawings import LETTERS, shortened, signed, svg, text
 from eigenveil.report.page.tables import RIGHT, Arrays
+from eigenveil.report.svg import LETTERS, shortened, signed, svg, text
 from eigenveil.report.views import Coefficients, coefficients, means_alone, target_name
 from eigenveil.text import percent, plural
 

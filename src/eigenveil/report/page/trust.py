@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from eigenveil.report.page.drawings import draw_bar, draw_scree
 from eigenveil.report.page.regression import interval_section
 from eigenveil.report.page.tables import Arrays
+from eigenveil.report.svg import draw_bar, draw_scree
 from eigenveil.report.views import (
     Spectrum,
     component_agreement,
