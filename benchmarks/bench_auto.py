@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.datasets import zipf_norms
 from eigenveil.exceptions import EigenveilError
-from eigenveil.mechanisms.registry import entries
+from eigenveil.mechanisms import entries
 from eigenveil.numerics import captured_variance, relative_error
 from eigenveil.rows import open_rows
 from side_by_side import report

@@ -20,11 +20,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from eigenveil import ContinualCovariance
-from eigenveil.estimators.state import DailyState
+from eigenveil.estimators import DailyState
 from eigenveil.exact import Clip, DailyMoments, day_sensitivity, packed, second_moment, unpacked
 from eigenveil.mechanisms import release
-from eigenveil.mechanisms.continual import ContinualCov, DailyGate
-from eigenveil.mechanisms.gauss import GaussCov
+from eigenveil.mechanisms import ContinualCov, DailyGate
+from eigenveil.mechanisms import GaussCov
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency
 from eigenveil.rows import open_rows

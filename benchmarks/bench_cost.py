@@ -12,8 +12,10 @@ from scipy.linalg import eigh
 from threadpoolctl import threadpool_limits
 
 from eigenveil.exact import Clip
-from eigenveil.mechanisms import CleanedCov, ExponentialCov, Gate, WishartCov
-from eigenveil.numerics import SystemSource, draw_bingham
+from eigenveil.mechanisms import CleanedCov, Gate, WishartCov
+from eigenveil.papers.covrev import ExponentialCov
+from eigenveil.numerics import SystemSource
+from eigenveil.papers.covrev import draw_bingham
 from eigenveil.privacy import Adjacency
 from eigenveil.rows import open_rows
 from side_by_side import interleave, median_ratio, report

@@ -13,11 +13,12 @@ import numpy as np
 import torch
 
 from eigenveil import PrivatePCA
-from eigenveil.engines import Brought, DeviceSource, device
+from eigenveil.engines import device
+from eigenveil.engines import Brought, DeviceSource
 from eigenveil.engines import host_to_device as brought
 from eigenveil.exact import Clip, moment_products
 from eigenveil.exact.gram import _accumulate
-from eigenveil.mechanisms.analyze_gauss import AnalyzeGaussPCA
+from eigenveil.mechanisms import AnalyzeGaussPCA
 from eigenveil.numerics import SystemSource
 from eigenveil.privacy import Adjacency
 from side_by_side import report

@@ -27,20 +27,14 @@ from eigenveil.datasets import SpikedGaussian, SpikedMatrices, SpikedSigns
 from eigenveil.exact import Clip
 from eigenveil.exceptions import EigenveilError
 from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms.oja import OjaPCA
+from eigenveil.mechanisms import OjaPCA
 from eigenveil.numerics import SimulationSource, subspace_distance
-from eigenveil.papers.dppca.dp_pca import TruncatedMeanPCA
-from eigenveil.papers.dppca.shuffled_oja import ShuffledOjaPCA
-from eigenveil.papers.kpca.adaptive_oja import AdaptiveOjaPCA, TangentOjaPCA
-from eigenveil.papers.kpca.boxed_oja import BoxedOjaPCA
-from eigenveil.papers.kpca.deflation import DeflationPCA
-from eigenveil.papers.kpca.printed import (
-    SpikedRate,
-    StepDecay,
-    dp_gauss_1,
-    dp_gauss_2_not_private,
-    dp_power,
-)
+from eigenveil.papers.dppca import TruncatedMeanPCA
+from eigenveil.papers.dppca import ShuffledOjaPCA
+from eigenveil.papers.kpca import AdaptiveOjaPCA, TangentOjaPCA
+from eigenveil.papers.kpca import BoxedOjaPCA
+from eigenveil.papers.kpca import DeflationPCA
+from eigenveil.papers.kpca import SpikedRate, StepDecay, dp_gauss_1, dp_gauss_2_not_private, dp_power
 from eigenveil.privacy import Adjacency, Budget, Gaussian, strength
 from eigenveil.rows import MatrixSource, open_rows
 from side_by_side import report

@@ -17,11 +17,11 @@ from eigenveil.datasets import SpikedGaussian
 from eigenveil.exact import Clip
 from eigenveil.exceptions import EigenveilError
 from eigenveil.mechanisms import AnalyzeGaussPCA, Gate, SphericalPCA, TangentPCA
-from eigenveil.mechanisms.analyze_gauss import directions
-from eigenveil.mechanisms.oja import OjaPCA
-from eigenveil.mechanisms.power import PowerPCA
+from eigenveil.mechanisms import directions
+from eigenveil.mechanisms import OjaPCA
+from eigenveil.mechanisms import PowerPCA
 from eigenveil.numerics import SimulationSource, subspace_distance
-from eigenveil.papers.kpca.adaptive_oja import AdaptiveOjaPCA, TangentOjaPCA
+from eigenveil.papers.kpca import AdaptiveOjaPCA, TangentOjaPCA
 from eigenveil.privacy import Adjacency, Budget, Gaussian, strength
 from eigenveil.rows import open_rows
 from side_by_side import report

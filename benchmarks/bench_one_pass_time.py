@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from eigenveil.exact import Clip
 from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms.oja import OjaPCA
+from eigenveil.mechanisms import OjaPCA
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency
 from eigenveil.rows import open_rows

@@ -14,7 +14,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from eigenveil.exact import SMALLEST_NORM, Clip, second_moment
-from eigenveil.mechanisms import ExponentialPCA, Gate, LaplacePCA, WishartPCA, release
+from eigenveil.papers.covrev import ExponentialPCA, LaplacePCA
+from eigenveil.mechanisms import Gate, WishartPCA, release
 from eigenveil.numerics import SimulationSource, captured_variance, top_eigenpairs
 from eigenveil.privacy import Adjacency
 from eigenveil.rows import open_rows

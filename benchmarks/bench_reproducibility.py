@@ -34,9 +34,9 @@ from threadpoolctl import threadpool_limits
 from eigenveil import PrivatePCA
 from eigenveil.exact import MomentProducts
 from eigenveil.exceptions import EigenveilError
-from eigenveil.mechanisms.analyze_gauss import AnalyzeGaussPCA
-from eigenveil.mechanisms.gauss import GaussCov
-from eigenveil.mechanisms.wishart import WishartCov
+from eigenveil.mechanisms import AnalyzeGaussPCA
+from eigenveil.mechanisms import GaussCov
+from eigenveil.mechanisms import WishartCov
 from real_tables import DATA, real_tables
 from side_by_side import RESULTS, keep
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.mechanisms.oja import Oja
-from eigenveil.mechanisms.registry import Terms
-from eigenveil.numerics import SpikedModel
+from eigenveil.mechanisms import Oja
+from eigenveil.mechanisms import Terms
+from eigenveil.papers.spiked import SpikedModel
 from eigenveil.planning import Situation, choose
 from eigenveil.privacy import Budget
 from eigenveil.text import is_formula, percent, plural, printable, typed

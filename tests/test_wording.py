@@ -17,18 +17,12 @@ from click.testing import CliRunner
 
 import eigenveil
 from eigenveil.cli import main
-from eigenveil.estimators import (
-    ContinualCovariance,
-    PrivateCovariance,
-    PrivatePCA,
-    PrivateRegression,
-    StreamingPCA,
-)
+from eigenveil.estimators import ContinualCovariance, PrivateCovariance, PrivatePCA, PrivateRegression, StreamingPCA
 from eigenveil.exceptions import BoundsRequiredError, EigenveilError, InvalidParameterError
-from eigenveil.federated.agreement import Agreement
+from eigenveil.federated import Agreement
 from eigenveil.federated.configuration import _CLIENT, _OWNER, _SERVER
-from eigenveil.federated.messages import Code, ProtocolError
-from eigenveil.mechanisms.registry import LazyEntry
+from eigenveil.federated import Code, ProtocolError
+from eigenveil.mechanisms import LazyEntry
 from eigenveil.messages import BOUNDS, Phrase, option
 from eigenveil.planning import Situation
 from eigenveil.planning import prediction as predict
@@ -229,7 +223,7 @@ def test_copies_say_the_same():
 
 
 def test_an_error_about_an_error_keeps_its_phrases(tmp_path):
-    from eigenveil.federated.toml import built as _built
+    from eigenveil.federated import built as _built
 
     def build() -> None:
         raise InvalidParameterError("state ", option("row_norm", "private"))

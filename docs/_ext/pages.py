@@ -14,7 +14,7 @@ import click
 
 from eigenveil import exceptions
 from eigenveil.cli import main
-from eigenveil.mechanisms.registry import entries
+from eigenveil.mechanisms import entries
 from eigenveil.privacy import Kind, Numerics
 
 DOCS = Path(__file__).parents[1]

@@ -24,7 +24,7 @@ from eigenveil import PrivatePCA, Release
 from eigenveil.cli import main
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.federated import OwnerSettings
-from eigenveil.federated.weights import MECHANISMS
+from eigenveil.federated import MECHANISMS
 from eigenveil.planning import Situation, predict
 from eigenveil.privacy import Budget
 from tests.documents.tables import by_file, overview

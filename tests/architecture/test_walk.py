@@ -44,7 +44,7 @@ def test_the_tracer_sees_a_return():
     """A file whose functions two others call is found; one that is asked for a value is not."""
 
     def job():
-        from eigenveil.mechanisms.additive import vector_noise
+        from eigenveil.mechanisms import vector_noise
         from eigenveil.privacy import Gaussian
         from eigenveil.text import plural  # of the cellar: no part of the floor
 

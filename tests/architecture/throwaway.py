@@ -12,10 +12,10 @@ from typing import ClassVar
 import numpy as np
 
 from eigenveil.exact import Bounded
-from eigenveil.mechanisms.components import NoisyComponents, leading
-from eigenveil.mechanisms.gate import MomentMechanism
-from eigenveil.mechanisms.gauss import GaussCov
-from eigenveil.mechanisms.registry import ComponentEntry, Terms
+from eigenveil.mechanisms import NoisyComponents, leading
+from eigenveil.mechanisms import MomentMechanism
+from eigenveil.mechanisms import GaussCov
+from eigenveil.mechanisms import ComponentEntry, Terms
 from eigenveil.numerics import NoiseSource
 from eigenveil.privacy import Cost, Gaussian
 

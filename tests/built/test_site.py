@@ -125,7 +125,7 @@ def test_three_clicks_from_the_front_page_are_enough(goal):
 
 
 def test_every_mechanism_leads_to_its_proof_and_its_tests():
-    from eigenveil.mechanisms.registry import entries
+    from eigenveil.mechanisms import entries
 
     for one in entries():
         page = SITE / "reference" / "generated" / f"{one.name}-{one.releases}.html"

@@ -17,18 +17,12 @@ import pytest
 from eigenveil import Ledger, Release
 from eigenveil.cli.rows import stoppable
 from eigenveil.exceptions import FederationConnectionError
-from eigenveil.federated.configuration import JOURNAL, read_client, read_server
-from eigenveil.federated.coordinator import Coordinator
-from eigenveil.federated.journal import Happening, Journal
-from eigenveil.federated.messages import (
-    BasisQuestion,
-    Code,
-    Invitation,
-    columns_digest,
-    encode,
-    largest_size,
-)
-from eigenveil.federated.simulation import InProcess
+from eigenveil.storage import JOURNAL
+from eigenveil.federated import read_client, read_server
+from eigenveil.federated import Coordinator
+from eigenveil.federated import Happening, Journal
+from eigenveil.federated import BasisQuestion, Code, Invitation, columns_digest, encode, largest_size
+from eigenveil.federated import InProcess
 from eigenveil.storage import locked
 from tests.cli.conftest import fails, invoke
 from tests.cli.test_documents import examples, pattern

@@ -10,7 +10,7 @@ import pytest
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.cli.mechanisms import rows
 from eigenveil.exceptions import BoundsRequiredError, UnsupportedNotionError
-from eigenveil.mechanisms.registry import entries
+from eigenveil.mechanisms import entries
 from eigenveil.planning import Situation, choose
 from eigenveil.privacy import Budget
 from tests.cli.conftest import invoke

@@ -19,7 +19,8 @@ import pytest
 
 import eigenveil.exact
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms import GaussianNoise, LocatedCentre, ZeroCov
+from eigenveil.mechanisms import GaussianNoise, LocatedCentre
+from eigenveil.papers.covrev import ZeroCov
 from eigenveil.privacy import GROUP
 from eigenveil.rows import IterableSource
 from tests.conformance.case import ADD, CLIP, DIRECTIONS, MANY, REPLACE, open_rows

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import eigenveil
-from eigenveil.mechanisms.registry import Entry, entries
+from eigenveil.mechanisms import Entry, entries
 from eigenveil.privacy import Kind, Numerics
 from tests.documents import benchmarks, papers
 

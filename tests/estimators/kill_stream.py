@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 
 from eigenveil import Ledger, StreamingPCA
-from eigenveil.estimators.state import Stream
-from eigenveil.estimators.stream_run import StreamRun
+from eigenveil.estimators import Stream
+from eigenveil.estimators import StreamRun
 from eigenveil.exceptions import DuplicateBatchError, InvalidDataError
-from eigenveil.mechanisms.gate import Gate
+from eigenveil.mechanisms import Gate
 from eigenveil.privacy import Composed
 
 CHUNKS = np.random.default_rng(0).standard_normal((24, 25, 3)) * [3, 1, 1] + 5

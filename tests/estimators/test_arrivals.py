@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from eigenveil import ContinualCovariance, ContinualPCA, Ledger, StreamingPCA, open_rows
-from eigenveil.estimators.state import DailyState, Stream
+from eigenveil.estimators import DailyState, Stream
 from eigenveil.exceptions import (
     ColumnsLeftOutWarning,
     DuplicateBatchError,

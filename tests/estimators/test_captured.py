@@ -9,8 +9,8 @@ import pytest
 
 from eigenveil import PrivatePCA, Release
 from eigenveil.exceptions import AlteredReleaseError
-from eigenveil.mechanisms.analyze_gauss import Spherical
-from eigenveil.mechanisms.power import Power
+from eigenveil.mechanisms import Spherical
+from eigenveil.mechanisms import Power
 from eigenveil.numerics import captured_variance
 from eigenveil.privacy import Numerics
 from tests.cli.conftest import invoke

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA, Release, open_rows
-from eigenveil.estimators import PrivateSpikedModel
+from eigenveil.papers.spiked import PrivateSpikedModel
 from eigenveil.exceptions import (
     BusyError,
     ColumnsLeftOutWarning,

@@ -31,8 +31,8 @@ from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
 )
-from eigenveil.numerics import SpikedModel
-from eigenveil.papers.spiked.mechanism import Spiked
+from eigenveil.papers.spiked import SpikedModel
+from eigenveil.papers.spiked import Spiked
 from eigenveil.rows import ArraySource
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}

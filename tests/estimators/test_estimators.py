@@ -22,7 +22,7 @@ from eigenveil.exceptions import (
     TooFewRowsError,
     UnsupportedNotionError,
 )
-from eigenveil.mechanisms.cleaned import Cleaned
+from eigenveil.mechanisms import Cleaned
 from eigenveil.numerics import captured_variance
 from eigenveil.privacy import delta_of, rho_of
 from tests.estimators.faces import ADJACENCIES, BOTH, BUDGET, SECRET

@@ -16,10 +16,10 @@ from eigenveil.exceptions import (
     NothingFoundError,
     UnsupportedNotionError,
 )
-from eigenveil.mechanisms.analyze_gauss import Spherical
-from eigenveil.mechanisms.registry import entries, entry
+from eigenveil.mechanisms import Spherical
+from eigenveil.mechanisms import entries, entry
 from eigenveil.numerics import relative_error
-from eigenveil.papers.covrev.baselines import Projection
+from eigenveil.papers.covrev import Projection
 from eigenveil.privacy import Approx, Budget, fits
 from eigenveil.rows import IterableSource
 from tests.estimators.faces import ADJACENCIES, BOTH, BUDGET

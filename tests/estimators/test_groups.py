@@ -15,11 +15,11 @@ from eigenveil.exceptions import (
     InvalidParameterError,
     UnsupportedNotionError,
 )
-from eigenveil.mechanisms.analyze_gauss import Spherical
-from eigenveil.mechanisms.gate import Gate
-from eigenveil.mechanisms.registry import entries
+from eigenveil.mechanisms import Spherical
+from eigenveil.mechanisms import Gate
+from eigenveil.mechanisms import entries
 from eigenveil.numerics import captured_variance
-from eigenveil.papers.spiked.mechanism import Spiked
+from eigenveil.papers.spiked import Spiked
 from eigenveil.privacy import GROUP, Unit
 
 BUDGET = {"epsilon": 3.0, "delta": 1e-6}

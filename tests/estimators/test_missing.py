@@ -18,15 +18,16 @@ from eigenveil.exceptions import (
     MissingTogetherWarning,
 )
 from eigenveil.mechanisms import Centred, Gate, GaussCov, GaussianNoise, LocatedCentre, PrivateMean
-from eigenveil.mechanisms.analyze_gauss import Spherical
-from eigenveil.mechanisms.registry import entries
-from eigenveil.mechanisms.tangent import Tangent
-from eigenveil.numerics import SimulationSource, SpikedModel, captured_variance
-from eigenveil.papers.spiked.mechanism import Spiked
+from eigenveil.mechanisms import Spherical
+from eigenveil.mechanisms import entries
+from eigenveil.mechanisms import Tangent
+from eigenveil.numerics import SimulationSource, captured_variance
+from eigenveil.papers.spiked import SpikedModel
+from eigenveil.papers.spiked import Spiked
 from eigenveil.privacy import Adjacency
-from eigenveil.release.artefact import Release
-from eigenveil.release.postprocessing import standard_errors
-from eigenveil.report.views import correlations
+from eigenveil.release import Release
+from eigenveil.release import standard_errors
+from eigenveil.report import correlations
 from eigenveil.rows import open_rows
 
 REPLACE = Adjacency.REPLACE_ONE

@@ -20,11 +20,11 @@ from eigenveil.exceptions import (
     TooFewRowsError,
     UnsupportedNotionError,
 )
-from eigenveil.mechanisms.analyze_gauss import AnalyzeGauss, Spherical
-from eigenveil.mechanisms.cleaned import Cleaned
-from eigenveil.mechanisms.tangent import Tangent
+from eigenveil.mechanisms import AnalyzeGauss, Spherical
+from eigenveil.mechanisms import Cleaned
+from eigenveil.mechanisms import Tangent
 from eigenveil.numerics import captured_variance
-from eigenveil.papers.spiked.mechanism import Spiked
+from eigenveil.papers.spiked import Spiked
 from eigenveil.privacy import Budget, Kind, Numerics, fits
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}

@@ -25,7 +25,7 @@ from eigenveil.exceptions import (
     NothingFoundError,
     UnsupportedNotionError,
 )
-from eigenveil.planning.category_search import LEVEL_SHARE
+from eigenveil.planning import LEVEL_SHARE
 from eigenveil.privacy import compose, fits, parts_of
 from eigenveil.rows import GroupedSource
 

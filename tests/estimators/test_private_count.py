@@ -17,8 +17,8 @@ from eigenveil.exceptions import (
 )
 from eigenveil.planning import Situation, default_scale_share, recommend
 from eigenveil.privacy import Budget, Ledger
-from eigenveil.release.artefact import Release
-from eigenveil.release.consistency import check_consistency
+from eigenveil.release import Release
+from eigenveil.release import check_consistency
 
 UNITS = 10.0 ** np.arange(4)
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}

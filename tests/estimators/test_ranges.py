@@ -16,10 +16,10 @@ from eigenveil.exceptions import (
     NothingFoundError,
     UnsupportedNotionError,
 )
-from eigenveil.mechanisms.registry import entries
+from eigenveil.mechanisms import entries
 from eigenveil.numerics import captured_variance
 from eigenveil.privacy import Ledger, fits
-from eigenveil.release.artefact import Release
+from eigenveil.release import Release
 from eigenveil.rows import IterableSource
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-6}

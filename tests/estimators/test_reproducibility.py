@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivatePCA, Release, StreamingPCA
-from eigenveil.estimators.results import component_result
+from eigenveil.estimators import component_result
 from eigenveil.exact import GaussianLaw, MomentProducts
 from eigenveil.exceptions import ColumnsLeftOutWarning
-from eigenveil.mechanisms.analyze_gauss import AnalyzeGaussPCA
-from eigenveil.mechanisms.components import leading
-from eigenveil.mechanisms.gauss import GaussCov, NoisyMatrix
-from eigenveil.mechanisms.wishart import WishartCov
+from eigenveil.mechanisms import AnalyzeGaussPCA
+from eigenveil.mechanisms import leading
+from eigenveil.mechanisms import GaussCov, NoisyMatrix
+from eigenveil.mechanisms import WishartCov
 from eigenveil.numerics import ComponentStatement, dense_statement
-from eigenveil.papers.covrev.baselines import LapCov
+from eigenveil.papers.covrev import LapCov
 
 BUDGET = {"epsilon": 0.4, "delta": 1e-6}
 WEAK = BUDGET | {"epsilon": 0.12}

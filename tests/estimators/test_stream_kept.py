@@ -18,8 +18,8 @@ from sklearn.exceptions import NotFittedError
 from eigenveil import Ledger, Release, StreamingPCA
 from eigenveil.estimators import state as stream_state
 from eigenveil.estimators import stream_run as stream_plan
-from eigenveil.estimators.state import Stream
-from eigenveil.estimators.stream_run import StreamRun
+from eigenveil.estimators import Stream
+from eigenveil.estimators import StreamRun
 from eigenveil.exceptions import (
     DuplicateBatchError,
     EigenveilError,
@@ -28,7 +28,7 @@ from eigenveil.exceptions import (
     NothingFoundError,
     StateError,
 )
-from eigenveil.mechanisms.oja import Oja, OjaPCA
+from eigenveil.mechanisms import Oja, OjaPCA
 from eigenveil.numerics import captured_variance
 from eigenveil.rows import Batch
 from eigenveil.storage import locked

@@ -8,13 +8,13 @@ import threading
 import pytest
 
 from eigenveil import Ledger, StreamingPCA
-from eigenveil.estimators.state import Stream
-from eigenveil.estimators.stream_run import StreamRun
+from eigenveil.estimators import Stream
+from eigenveil.estimators import StreamRun
 from eigenveil.exceptions import (
     BudgetExceededError,
     StateError,
 )
-from eigenveil.mechanisms.gate import Gate
+from eigenveil.mechanisms import Gate
 from eigenveil.numerics import SystemSource
 from eigenveil.storage import unchanged
 from tests.estimators.streams import BUDGET, charges, label, table

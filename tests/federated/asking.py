@@ -3,8 +3,8 @@
 import time
 from collections.abc import Iterator, Mapping
 
-from eigenveil.federated.coordinator import Transport
-from eigenveil.federated.messages import Code
+from eigenveil.federated import Transport
+from eigenveil.federated import Code
 
 
 def ask(

@@ -6,21 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eigenveil.federated.messages import (
-    BasisAnswer,
-    BasisQuestion,
-    Code,
-    Declaration,
-    Invitation,
-    ProtocolError,
-    ValuesAnswer,
-    ValuesQuestion,
-    columns_digest,
-    decode,
-    encode,
-)
-from eigenveil.federated.owner import Owner
-from eigenveil.federated.settings import OwnerSettings
+from eigenveil.federated import BasisAnswer, BasisQuestion, Code, Declaration, Invitation, ProtocolError, ValuesAnswer, ValuesQuestion, columns_digest, decode, encode
+from eigenveil.federated import Owner
+from eigenveil.federated import OwnerSettings
 
 D, K, N = 8, 2, 1500
 RNG = np.random.default_rng(11)

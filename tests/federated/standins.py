@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from eigenveil.exceptions import FederationConnectionError
-from eigenveil.federated.flower.client import serve
-from eigenveil.federated.messages import Code, Refusal, encode
-from eigenveil.federated.owner import Owner
-from eigenveil.federated.records import Records
-from eigenveil.federated.settings import OwnerSettings
+from eigenveil.federated import serve
+from eigenveil.federated import Code, Refusal, encode
+from eigenveil.federated import Owner
+from eigenveil.federated import Records
+from eigenveil.federated import OwnerSettings
 from eigenveil.privacy import Ledger
 from tests.federated.stubs import D, Stub
 

@@ -30,8 +30,8 @@ from eigenveil.exceptions import (
     InvalidParameterError,
 )
 from eigenveil.federated.flower import client, envelope, keys
-from eigenveil.federated.flower.envelope import FAREWELL, QUESTION, Sealed, content, opened
-from eigenveil.federated.flower.server import FlowerTransport, superlink
+from eigenveil.federated import FAREWELL, QUESTION, Sealed, content, opened
+from eigenveil.federated import FlowerTransport, superlink
 from tests.federated.asking import ask
 
 

@@ -33,10 +33,10 @@ from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from eigenveil.federated.flower import measured
-from eigenveil.federated.flower.envelope import Sealed, content, opened
-from eigenveil.federated.flower.fleet import Fleet, fleet_app
-from eigenveil.federated.flower.server import FlowerTransport
-from eigenveil.federated.messages import Code
+from eigenveil.federated import Sealed, content, opened
+from eigenveil.federated import Fleet, fleet_app
+from eigenveil.federated import FlowerTransport
+from eigenveil.federated import Code
 from tests.federated.asking import ask
 from tests.federated.test_flower import sealed
 

@@ -16,8 +16,8 @@ from flwr.proto.message_pb2 import PullObjectRequest
 from flwr.proto.node_pb2 import Node
 
 from eigenveil.federated.flower import measured
-from eigenveil.federated.flower.keys import host_and_port
-from eigenveil.federated.flower.server import superlink
+from eigenveil.federated import host_and_port
+from eigenveil.federated import superlink
 from tests.federated.hostile import MANY, SLOW
 from tests.federated.test_flower_server import Web
 

@@ -7,9 +7,9 @@ import pytest
 
 from eigenveil.cli.federate_status import tell
 from eigenveil.exceptions import StateError
-from eigenveil.federated.coordinator import Coordinator
-from eigenveil.federated.journal import Event, Happening, Journal
-from eigenveil.federated.simulation import InProcess
+from eigenveil.federated import Coordinator
+from eigenveil.federated import Event, Happening, Journal
+from eigenveil.federated import InProcess
 from tests.federated.stubs import NAMES, Stub, agreement
 
 

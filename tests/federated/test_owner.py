@@ -14,33 +14,12 @@ from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
 )
-from eigenveil.federated.messages import (
-    BasisAnswer,
-    BasisQuestion,
-    Code,
-    Declaration,
-    Invitation,
-    Message,
-    ProtocolError,
-    ValuesAnswer,
-    ValuesQuestion,
-    columns_digest,
-    decode,
-    encode,
-)
-from eigenveil.federated.owner import Owner
+from eigenveil.federated import BasisAnswer, BasisQuestion, Code, Declaration, Invitation, Message, ProtocolError, ValuesAnswer, ValuesQuestion, columns_digest, decode, encode
+from eigenveil.federated import Owner
 from eigenveil.federated.owner_plans import _REST_SHARE
-from eigenveil.federated.records import Records
-from eigenveil.mechanisms.registry import entries
-from eigenveil.privacy import (
-    Budget,
-    Kind,
-    Ledger,
-    covers,
-    delta_of,
-    epsilon_of,
-    guarantee_from_dict,
-)
+from eigenveil.federated import Records
+from eigenveil.mechanisms import entries
+from eigenveil.privacy import Budget, Kind, Ledger, covers, delta_of, epsilon_of, guarantee_from_dict
 from eigenveil.rows import ArraySource, GroupedSource
 from tests.federated.one_owner import (
     ASKED,

@@ -21,21 +21,11 @@ from eigenveil.exceptions import (
     StateError,
 )
 from eigenveil.federated import answers
-from eigenveil.federated.answers import Answers
-from eigenveil.federated.messages import (
-    BasisAnswer,
-    BasisQuestion,
-    Code,
-    Invitation,
-    Refusal,
-    ValuesAnswer,
-    ValuesQuestion,
-    decode,
-    encode,
-)
-from eigenveil.federated.owner import Owner
-from eigenveil.federated.records import Records
-from eigenveil.mechanisms.gate import Gate
+from eigenveil.federated import Answers
+from eigenveil.federated import BasisAnswer, BasisQuestion, Code, Invitation, Refusal, ValuesAnswer, ValuesQuestion, decode, encode
+from eigenveil.federated import Owner
+from eigenveil.federated import Records
+from eigenveil.mechanisms import Gate
 from eigenveil.privacy import Adjacency, Gaussian, Ledger, Pure, epsilon_of
 from tests.federated.one_owner import (
     ASKED,
@@ -330,7 +320,7 @@ def test_another_process_has_to_wait(ledger, folder, monkeypatch):
     script = (
         "import sys, numpy as np\n"
         "from eigenveil.federated import answers\n"
-        "from eigenveil.federated.answers import Answers\n"
+        "from eigenveil.federated import Answers\n"
         "from eigenveil.exceptions import BusyError\n"
         "from pathlib import Path\n"
         "answers._BUSY_SECONDS = 0.05\n"

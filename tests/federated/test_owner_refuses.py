@@ -14,21 +14,8 @@ from eigenveil.exceptions import (
     InvalidParameterError,
 )
 from eigenveil.federated import records
-from eigenveil.federated.messages import (
-    BasisAnswer,
-    BasisQuestion,
-    Code,
-    Declaration,
-    Invitation,
-    Message,
-    Refusal,
-    ValuesAnswer,
-    ValuesQuestion,
-    columns_digest,
-    decode,
-    encode,
-)
-from eigenveil.federated.owner import Owner
+from eigenveil.federated import BasisAnswer, BasisQuestion, Code, Declaration, Invitation, Message, Refusal, ValuesAnswer, ValuesQuestion, columns_digest, decode, encode
+from eigenveil.federated import Owner
 from eigenveil.privacy import Ledger
 from tests.federated.one_owner import (
     ASKED,

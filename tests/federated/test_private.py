@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from eigenveil.exceptions import StateError
-from eigenveil.federated.journal import Event, Happening, Journal
+from eigenveil.federated import Event, Happening, Journal
 from eigenveil.storage import private_folder
 
 

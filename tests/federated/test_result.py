@@ -13,10 +13,10 @@ from eigenveil import Release
 from eigenveil.cli import main
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.federated import Agreement, Limits, Owner, OwnerSettings, simulate
-from eigenveil.federated.messages import BasisAnswer, ProtocolError
-from eigenveil.federated.result import promised
+from eigenveil.federated import BasisAnswer, ProtocolError
+from eigenveil.federated import promised
 from eigenveil.report.page import render
-from eigenveil.report.views import correlations
+from eigenveil.report import correlations
 from tests.federated.coordinating import run, weights, wire
 from tests.federated.stubs import NAMES, Stub
 

@@ -15,21 +15,11 @@ import pytest
 
 from eigenveil.cli.federate_status import standing
 from eigenveil.exceptions import QuorumLostError
-from eigenveil.federated.agreement import Agreement
-from eigenveil.federated.coordinator import Coordinator
-from eigenveil.federated.journal import Event, Happening, Journal
-from eigenveil.federated.messages import (
-    BasisAnswer,
-    BasisQuestion,
-    Code,
-    Declaration,
-    Invitation,
-    Refusal,
-    ValuesAnswer,
-    ValuesQuestion,
-    decode,
-)
-from eigenveil.release.artefact import Release
+from eigenveil.federated import Agreement
+from eigenveil.federated import Coordinator
+from eigenveil.federated import Event, Happening, Journal
+from eigenveil.federated import BasisAnswer, BasisQuestion, Code, Declaration, Invitation, Refusal, ValuesAnswer, ValuesQuestion, decode
+from eigenveil.release import Release
 from tests.federated.stubs import NAMES, Clock, Stub, Wire, agreement
 
 ROUNDS = ("join", "basis", "values")

@@ -9,30 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from eigenveil.federated.coordinator import Coordinator
-from eigenveil.federated.journal import Journal
-from eigenveil.federated.messages import (
-    BasisAnswer,
-    BasisQuestion,
-    Declaration,
-    Invitation,
-    Message,
-    ValuesAnswer,
-    ValuesQuestion,
-    decode,
-    encode,
-)
-from eigenveil.federated.owner import Owner
-from eigenveil.federated.secure.messages import (
-    Agreed,
-    Ready,
-    Roll,
-    SumInvitation,
-    SumQuestion,
-    Upload,
-)
-from eigenveil.federated.settings import OwnerSettings
-from eigenveil.federated.simulation import InProcess
+from eigenveil.federated import Coordinator
+from eigenveil.federated import Journal
+from eigenveil.federated import BasisAnswer, BasisQuestion, Declaration, Invitation, Message, ValuesAnswer, ValuesQuestion, decode, encode
+from eigenveil.federated import Owner
+from eigenveil.federated.secure import Agreed, Ready, Roll, SumInvitation, SumQuestion, Upload
+from eigenveil.federated import OwnerSettings
+from eigenveil.federated import InProcess
 from tests.federated.stubs import NAMES as OWNERS
 from tests.federated.stubs import Clock, D, K, Stub, agreement
 from tests.fuzz.case import Call, Case

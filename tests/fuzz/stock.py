@@ -21,11 +21,11 @@ from eigenveil import (
     Release,
     StreamingPCA,
 )
-from eigenveil.federated.simulation import simulate
+from eigenveil.federated import simulate
 from eigenveil.privacy import Adjacency, Gaussian, Ledger
-from eigenveil.release.signature import Signature
+from eigenveil.release import Signature
 from eigenveil.rows import ArraySource
-from eigenveil.storage import SIGNATURE, SUMS
+from eigenveil.release import SIGNATURE, SUMS
 from tests.federated.stubs import NAMES as OWNERS
 from tests.federated.stubs import Stub, agreement
 from tests.fuzz.secrets import NUMBER

@@ -10,8 +10,9 @@ import numpy as np
 
 from eigenveil import Ledger, PrivatePCA, Release
 from eigenveil.exceptions import EigenveilError
-from eigenveil.mechanisms.gate import Gate
-from eigenveil.storage import is_empty, reservation
+from eigenveil.mechanisms import Gate
+from eigenveil.storage import reservation
+from eigenveil.storage import is_empty
 from tests.kill.witness import draws
 
 __all__ = ["Commands", "Regressions", "Saves", "clear", "drafts", "run_command", "unexplained"]

@@ -14,25 +14,17 @@ import numpy as np
 
 from eigenveil import Ledger, Release
 from eigenveil.exceptions import QuorumLostError
-from eigenveil.federated.answers import Answers
-from eigenveil.federated.configuration import JOURNAL, read_server
-from eigenveil.federated.coordinator import Coordinator
-from eigenveil.federated.journal import Event, Happening, Journal
-from eigenveil.federated.messages import (
-    BasisQuestion,
-    Code,
-    Invitation,
-    ProtocolError,
-    ValuesQuestion,
-    columns_digest,
-    decode,
-    encode,
-)
-from eigenveil.federated.owner import Owner
-from eigenveil.federated.records import Records
-from eigenveil.federated.settings import OwnerSettings
-from eigenveil.federated.simulation import Answering, InProcess, simulate
-from eigenveil.storage import SUMS
+from eigenveil.federated import Answers
+from eigenveil.storage import JOURNAL
+from eigenveil.federated import read_server
+from eigenveil.federated import Coordinator
+from eigenveil.federated import Event, Happening, Journal
+from eigenveil.federated import BasisQuestion, Code, Invitation, ProtocolError, ValuesQuestion, columns_digest, decode, encode
+from eigenveil.federated import Owner
+from eigenveil.federated import Records
+from eigenveil.federated import OwnerSettings
+from eigenveil.federated import Answering, InProcess, simulate
+from eigenveil.release import SUMS
 from tests.federated.stubs import NAMES, Stub
 from tests.kill.artefacts import ROWS, clear, unexplained
 from tests.kill.points import append

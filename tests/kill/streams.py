@@ -9,8 +9,8 @@ import numpy as np
 
 from eigenveil import Ledger, StreamingPCA
 from eigenveil.estimators import streaming
-from eigenveil.estimators.state import Stream
-from eigenveil.estimators.stream_run import StreamRun
+from eigenveil.estimators import Stream
+from eigenveil.estimators import StreamRun
 from eigenveil.exceptions import DuplicateBatchError, StateError
 from tests.kill.artefacts import clear, drafts, run_command, unexplained
 from tests.kill.witness import draws

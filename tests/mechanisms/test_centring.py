@@ -13,18 +13,9 @@ from eigenveil.exceptions import (
     NothingFoundError,
     UnsupportedNotionError,
 )
-from eigenveil.mechanisms import (
-    ColumnScale,
-    Gate,
-    GaussCov,
-    GaussianNoise,
-    LaplaceNoise,
-    Paired,
-    Scaled,
-    Uncentred,
-)
-from eigenveil.mechanisms.additive import vector_noise
-from eigenveil.mechanisms.column_scale import enough_for_scales, scale_share
+from eigenveil.mechanisms import ColumnScale, Gate, GaussCov, GaussianNoise, LaplaceNoise, Paired, Scaled, Uncentred
+from eigenveil.mechanisms import vector_noise
+from eigenveil.mechanisms import enough_for_scales, scale_share
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency, Gaussian, Pure, epsilon_of, part
 from eigenveil.rows import PairedSource, ScaledSource, open_rows

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.mechanisms.column_scale import FoundScales, without_hidden
-from eigenveil.mechanisms.columns import Columns
-from eigenveil.mechanisms.gauss import NoisyMatrix
+from eigenveil.mechanisms import FoundScales, without_hidden
+from eigenveil.mechanisms import Columns
+from eigenveil.mechanisms import NoisyMatrix
 
 
 def columns(scale, sure=None, **others):

@@ -20,15 +20,15 @@ from eigenveil.exceptions import (
     WholeTurnsWarning,
 )
 from eigenveil.mechanisms import GaussCov
-from eigenveil.mechanisms.centre import CentredResult
-from eigenveil.mechanisms.correlation import CorrelationPCA, standardised
-from eigenveil.mechanisms.front import CORRELATION
-from eigenveil.mechanisms.gate import Gate
-from eigenveil.mechanisms.gauss import NoisyMatrix
+from eigenveil.mechanisms import CentredResult
+from eigenveil.mechanisms import CorrelationPCA, standardised
+from eigenveil.mechanisms import CORRELATION
+from eigenveil.mechanisms import Gate
+from eigenveil.mechanisms import NoisyMatrix
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Ledger
 from eigenveil.release import Release
-from eigenveil.release.consistency import check_consistency
+from eigenveil.release import check_consistency
 from tests.conformance import case
 from tests.mechanisms.test_front import FEW_ROWS, FRONT, MANY_ROWS, SEARCHED, UNITS, front
 

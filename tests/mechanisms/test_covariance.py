@@ -8,22 +8,8 @@ from scipy.special import iv
 
 from eigenveil.datasets import zipf_norms
 from eigenveil.exact import Clip, eigenvalues, second_moment
-from eigenveil.mechanisms import (
-    AdaptiveCleanedCov,
-    AdaptiveCov,
-    BinghamDirection,
-    CleanedCov,
-    CoinPressCov,
-    ExponentialCov,
-    Gate,
-    GaussCov,
-    LapCov,
-    ProjectedCov,
-    SeparateCov,
-    WishartCov,
-    ZeroCov,
-    release,
-)
+from eigenveil.mechanisms import AdaptiveCleanedCov, CleanedCov, Gate, GaussCov, WishartCov, release
+from eigenveil.papers.covrev import AdaptiveCov, BinghamDirection, CoinPressCov, ExponentialCov, LapCov, ProjectedCov, SeparateCov, ZeroCov
 from eigenveil.mechanisms import cleaned as adaptive_cleaned
 from eigenveil.numerics import SimulationSource
 from eigenveil.papers.covrev import adaptive

@@ -18,8 +18,8 @@ from eigenveil.exceptions import (
     WholeTurnsWarning,
 )
 from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms.column_scale import ColumnScale, FoundScales
-from eigenveil.mechanisms.front import Front
+from eigenveil.mechanisms import ColumnScale, FoundScales
+from eigenveil.mechanisms import Front
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency, Ledger, rho_of
 from eigenveil.rows import open_rows

@@ -7,9 +7,9 @@ import pytest
 
 from eigenveil.exact import Clip, ProjectedSource, second_moment
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.federated.projected_moment import ProjectedMoment
-from eigenveil.mechanisms.analyze_gauss import directions
-from eigenveil.mechanisms.gate import Gate
+from eigenveil.federated import ProjectedMoment
+from eigenveil.mechanisms import directions
+from eigenveil.mechanisms import Gate
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency
 from eigenveil.rows import ArraySource

@@ -7,8 +7,8 @@ import pytest
 
 from eigenveil.exact import Clip, column_counts
 from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms.joined import JoinedRegression
-from eigenveil.mechanisms.linear_rows import ColumnsSource
+from eigenveil.mechanisms import JoinedRegression
+from eigenveil.mechanisms import ColumnsSource
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency, compose
 from eigenveil.rows import PairedSource, open_rows

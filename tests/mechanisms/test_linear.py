@@ -8,20 +8,14 @@ import pytest
 
 from eigenveil.exact import Clip, total
 from eigenveil.exceptions import NothingFoundError
-from eigenveil.mechanisms import (
-    Gate,
-    GaussCov,
-    PrivateMean,
-    PrivateTrace,
-    WishartCov,
-)
-from eigenveil.mechanisms.additive import vector_noise
-from eigenveil.mechanisms.column_scale import ColumnScale
-from eigenveil.mechanisms.distances import PrivateDistances
-from eigenveil.mechanisms.linear import CentreSteps, LinearStages, Stage, TargetSteps
-from eigenveil.mechanisms.linear_rows import ColumnsSource
+from eigenveil.mechanisms import Gate, GaussCov, PrivateMean, PrivateTrace, WishartCov
+from eigenveil.mechanisms import vector_noise
+from eigenveil.mechanisms import ColumnScale
+from eigenveil.mechanisms import PrivateDistances
+from eigenveil.mechanisms import CentreSteps, LinearStages, Stage, TargetSteps
+from eigenveil.mechanisms import ColumnsSource
 from eigenveil.numerics import SimulationSource
-from eigenveil.planning.shares import clips, divided, searchable
+from eigenveil.planning import clips, divided, searchable
 from eigenveil.privacy import Adjacency, Gaussian, Pure, compose, part
 from eigenveil.rows import open_rows
 from tests.conformance import case

@@ -9,8 +9,8 @@ import pytest
 from eigenveil.exact import Clip, value_counts
 from eigenveil.exceptions import InvalidBudgetError, InvalidDataError, UnsupportedNotionError
 from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms.linear_rows import ColumnsSource
-from eigenveil.mechanisms.median_of_means import MedianOfMeans, blocks_of, findable, free_ends
+from eigenveil.mechanisms import ColumnsSource
+from eigenveil.mechanisms import MedianOfMeans, blocks_of, findable, free_ends
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency, Pure
 from eigenveil.rows import GroupedSource, open_rows

@@ -8,9 +8,9 @@ import pytest
 from eigenveil.exact import Clip
 from eigenveil.exceptions import InvalidDataError, UnsupportedNotionError
 from eigenveil.mechanisms import Gate, OjaPCA, PowerPCA
-from eigenveil.mechanisms.one_pass import OnePassState
+from eigenveil.mechanisms import OnePassState
 from eigenveil.numerics import SimulationSource
-from eigenveil.papers.kpca.adaptive_oja import AdaptiveOjaPCA, TangentOjaPCA
+from eigenveil.papers.kpca import AdaptiveOjaPCA, TangentOjaPCA
 from eigenveil.privacy import Adjacency, Ledger
 from eigenveil.rows import Batch, IterableSource, MatrixSource, open_rows
 

@@ -10,7 +10,7 @@ from scipy.stats import chi2
 
 from eigenveil.exact import LARGEST_NORM, Bounded, Clip, norm_counts, second_moment, total
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.federated.secure.sums import NoiseShare, packed, unpacked
+from eigenveil.federated.secure import NoiseShare, packed, unpacked
 from eigenveil.numerics import FixedPoint, SimulationSource
 from eigenveil.privacy import Adjacency, SharedNoise
 from eigenveil.rows import ArraySource

@@ -9,13 +9,13 @@ import pytest
 from eigenveil.exact import Clip, column_squares
 from eigenveil.exceptions import BudgetExceededError
 from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms.oja import OjaPCA
-from eigenveil.mechanisms.one_pass import OnePassState
-from eigenveil.mechanisms.released_scales import ReleasedScales
-from eigenveil.mechanisms.row_bounds import RowBounds
-from eigenveil.mechanisms.standardising import standardised_by_itself, standardising_step
+from eigenveil.mechanisms import OjaPCA
+from eigenveil.mechanisms import OnePassState
+from eigenveil.mechanisms import ReleasedScales
+from eigenveil.mechanisms import RowBounds
+from eigenveil.mechanisms import standardised_by_itself, standardising_step
 from eigenveil.numerics import SimulationSource
-from eigenveil.papers.kpca.adaptive_oja import AdaptiveOjaPCA
+from eigenveil.papers.kpca import AdaptiveOjaPCA
 from eigenveil.privacy import Adjacency, Gaussian
 from eigenveil.rows import Batch
 from tests.conformance import case

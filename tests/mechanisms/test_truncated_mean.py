@@ -9,10 +9,11 @@ import pytest
 from eigenveil.audit import audit
 from eigenveil.exact import BasisProduct, Clip
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, NothingFoundError
-from eigenveil.mechanisms import Gate, GaussianNoise, PrivateSpread, TruncatedMean, release
+from eigenveil.mechanisms import Gate, GaussianNoise, release
+from eigenveil.papers.kpca import PrivateSpread, TruncatedMean
 from eigenveil.numerics import FixedPoint, SimulationSource
-from eigenveil.papers.kpca.coordinate_bins import box_sum, coordinate_counts, split_bins
-from eigenveil.papers.kpca.truncated_mean import CoordinateCentre, boxed_mean, halves, printed_cost
+from eigenveil.papers.kpca import box_sum, coordinate_counts, split_bins
+from eigenveil.papers.kpca import CoordinateCentre, boxed_mean, halves, printed_cost
 from eigenveil.privacy import Adjacency, Approx, Composed, Ledger, delta_of
 from eigenveil.rows import Batch
 from tests.conformance import batches, case

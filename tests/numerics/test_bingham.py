@@ -7,7 +7,8 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.special import hyp1f1, iv
 
-from eigenveil.numerics import SimulationSource, draw_bingham
+from eigenveil.numerics import SimulationSource
+from eigenveil.papers.covrev import draw_bingham
 from eigenveil.papers.covrev import exponential as bingham
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(150)

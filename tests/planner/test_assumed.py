@@ -5,7 +5,7 @@ import pytest
 
 from eigenveil.numerics import SimulationSource, unit_shares
 from eigenveil.planning import Situation, spiked
-from eigenveil.planning.assumed import AssumedTable, isotropic
+from eigenveil.planning import AssumedTable, isotropic
 from eigenveil.privacy import Budget
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from eigenveil.mechanisms.registry import entry
+from eigenveil.mechanisms import entry
 from eigenveil.planning import Situation, choose
-from eigenveil.planning.assumed import AssumedTable
+from eigenveil.planning import AssumedTable
 from eigenveil.planning.choice import _loss
 from eigenveil.privacy import Budget
 

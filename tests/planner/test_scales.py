@@ -7,7 +7,7 @@ from eigenveil import PrivatePCA
 from eigenveil.exceptions import TooFewRowsError
 from eigenveil.planning import Situation, predictions, private_scale_share, recommend
 from eigenveil.planning import prediction as predict
-from eigenveil.planning.real_tables import added_loss
+from eigenveil.planning import added_loss
 from eigenveil.privacy import Budget
 
 

@@ -7,7 +7,7 @@ from eigenveil import PrivatePCA
 from eigenveil.exceptions import EigenveilError
 from eigenveil.numerics import captured_variance
 from eigenveil.planning import Situation, recommend
-from eigenveil.planning.plans import free_centring
+from eigenveil.planning import free_centring
 from eigenveil.privacy import Budget
 
 

@@ -8,14 +8,8 @@ import pytest
 from scipy.stats import binom
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.privacy import (
-    amplified,
-    amplified_delta,
-    gaussian_delta,
-    local_epsilon,
-    local_mu,
-    shuffling,
-)
+from eigenveil.privacy import shuffling
+from eigenveil.privacy import amplified, amplified_delta, gaussian_delta, local_epsilon, local_mu
 
 
 def written_out(local, n, delta):

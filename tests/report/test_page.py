@@ -14,8 +14,8 @@ from eigenveil.cli.printing import headline
 from eigenveil.exceptions import ColumnsLeftOutWarning
 from eigenveil.privacy import Balance
 from eigenveil.report.page import render
-from eigenveil.report.page.owners import promise
-from eigenveil.report.views import left_out
+from eigenveil.report.page import promise
+from eigenveil.report import left_out
 from tests.release.samples import HOSTILE, components, covariance, guarantee, regression
 
 VOID = {"meta", "rect", "path"}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from eigenveil.privacy import Balance
-from eigenveil.report.views import correlations, loadings, spectrum, spending
+from eigenveil.report import correlations, loadings, spectrum, spending
 from tests.release.samples import components, covariance
 
 

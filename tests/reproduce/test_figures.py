@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from eigenveil.papers import PAPERS, figures
-from eigenveil.papers.figure import SCALES
-from eigenveil.papers.runner import Stored
+from eigenveil.papers import PAPERS
+from eigenveil.report import figures
+from eigenveil.papers import SCALES
+from eigenveil.papers import Stored
 
 
 @dataclass(frozen=True)

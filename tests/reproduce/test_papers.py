@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from eigenveil.papers import figures
-from eigenveil.papers.algorithms import ALGORITHMS
+from eigenveil.report import figures
+from eigenveil.papers import ALGORITHMS
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "papers"

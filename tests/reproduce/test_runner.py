@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.papers.figure import Figure, Method, Panel
-from eigenveil.papers.runner import Stored, run, tasks
+from eigenveil.papers import Figure, Method, Panel
+from eigenveil.papers import Stored, run, tasks
 
 CALLS = []
 
@@ -143,8 +143,8 @@ from dataclasses import replace
 from tests.reproduce import test_runner
 from tests.reproduce.slow import work
 figure = replace(test_runner.FIGURE, work=work)
-from eigenveil.papers.runner import run
-from eigenveil.papers.runner import Stored
+from eigenveil.papers import run
+from eigenveil.papers import Stored
 if __name__ == "__main__":
     run(figure, Path(sys.argv[1]), scale="small", repeats=3, data=Stored(), jobs=int(sys.argv[2]))
 """

@@ -10,7 +10,7 @@ import pytest
 from eigenveil import PrivateCovariance, PrivatePCA, PrivateRegression, Release, open_rows
 from eigenveil.exceptions import ColumnsLeftOutWarning
 from eigenveil.release import generate_key
-from eigenveil.report.views import captured_sentence
+from eigenveil.report import captured_sentence
 from tests.studio.conftest import NAMES, SECRET, Browser
 
 

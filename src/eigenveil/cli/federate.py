@@ -11,8 +11,6 @@ from eigenveil.cli.options import ABOUT, COUNT, JSON, NAMES, PATH, with_options
 from eigenveil.cli.printing import say
 from eigenveil.exceptions import EigenveilError
 
-__all__ = ["federate"]
-
 _INSECURE = click.option(
     "--insecure",
     is_flag=True,

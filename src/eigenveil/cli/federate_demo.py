@@ -38,8 +38,6 @@ from eigenveil.release.signature import generate_key, private_key
 from eigenveil.storage.paths import private_file, require_new
 from eigenveil.text import typed
 
-__all__ = ["run"]
-
 _K, _DELTA, _BOUNDS = 2, 1e-6, (0, 16)
 _STRIDE = 1000  # has no divisor in common with the number of records
 _SECONDS = 150.0  # for everything

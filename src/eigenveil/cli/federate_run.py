@@ -18,17 +18,16 @@ from eigenveil.cli.releasing import balance, expected_size, place_for, tell
 from eigenveil.cli.rows import open_table, stoppable
 from eigenveil.exceptions import FederationConnectionError, InvalidParameterError
 from eigenveil.federated.agreement import Agreement
+from eigenveil.federated.codes import Code, ProtocolError
 from eigenveil.federated.configuration import ClientConfiguration, ServerConfiguration
 from eigenveil.federated.coordinator import Coordinator
 from eigenveil.federated.journal import Event, Happening, Journal
 from eigenveil.federated.messages import (
     BasisAnswer,
     BasisQuestion,
-    Code,
     Declaration,
     Invitation,
     Message,
-    ProtocolError,
     ValuesAnswer,
     ValuesQuestion,
     decode,
@@ -38,7 +37,8 @@ from eigenveil.federated.messages import (
 from eigenveil.federated.owner import Owner
 from eigenveil.privacy.accounting import compose, epsilon_of
 from eigenveil.privacy.guarantee import Guarantee, guarantee_from_dict
-from eigenveil.privacy.ledger import Entry, Ledger
+from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy.ledger_file import Entry
 from eigenveil.release.artefact import Release
 from eigenveil.release.content import about_settings
 from eigenveil.storage.durable import alone

@@ -14,8 +14,6 @@ from eigenveil.federated.messages import Declaration, decode
 from eigenveil.storage.paths import JOURNAL
 from eigenveil.text import plural, printable
 
-__all__ = ["asked_for", "history", "line", "read", "standing", "tell"]
-
 if TYPE_CHECKING:
     from eigenveil.federated.secure.agreement import SecureAgreement
 

@@ -14,8 +14,6 @@ from eigenveil.text import is_formula, printable
 if TYPE_CHECKING:
     from eigenveil.privacy.ledger import Ledger
 
-__all__ = ["as_csv", "history", "ledger"]
-
 
 _PROTECTED = {"row": "one row", "person": "all rows of one id"}
 _COUNTED = {

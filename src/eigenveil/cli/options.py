@@ -33,45 +33,6 @@ from eigenveil.exceptions import (
 from eigenveil.storage.paths import read_regular
 from eigenveil.text import did_you_mean
 
-__all__ = [
-    "ABOUT",
-    "ADJACENCY",
-    "AS_WRITTEN",
-    "BOUNDS",
-    "BUDGET",
-    "CELLS",
-    "CENTRING",
-    "CONFIG",
-    "COUNT",
-    "DROP",
-    "INVALID",
-    "JSON",
-    "KEY",
-    "LEDGER",
-    "NAMES",
-    "OUTPUT",
-    "PATH",
-    "PROGRESS",
-    "ROW_NORM",
-    "SCALE_OF_COMPONENTS",
-    "SCALE_OF_COVARIANCE",
-    "SCALE_OF_PLAN",
-    "SCALE_OF_STREAM",
-    "SHOW_SCORES",
-    "SHOW_SCORES_BY",
-    "SIGN",
-    "STATED_LEVELS",
-    "TABLE_VERSION",
-    "UNIT",
-    "VARIANCES",
-    "K",
-    "asked",
-    "beware",
-    "bewaring",
-    "of_release",
-    "stated_budget",
-    "with_options",
-]
 Option = Callable[[Any], Any]
 _LARGEST_CONFIG = 1 << 24  # bytes
 _DEEPEST = 200  # folders in a path: Python makes them one inside the other

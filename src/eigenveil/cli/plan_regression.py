@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from eigenveil.planning.prediction import Needed, Prediction
     from eigenveil.privacy.adjacency import Adjacency
 
-__all__ = ["plan_regression"]
 
 _EMPTY_CELLS = (
     "hint: if cells may be empty, add --on-missing centre, and --on-invalid zero if those of the "

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from eigenveil.papers.figure import Figure
     from eigenveil.papers.runner import Stored
 
-__all__ = ["reproduce"]
 
 _AT_LEAST_ONE = click.IntRange(1)
 _KEPT = "finished runs are kept, and the same command goes on with the others"

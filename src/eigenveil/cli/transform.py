@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from eigenveil.release.artefact import Release
 
-__all__ = ["transform"]
 
 _NOTE = "note: scores are not private with respect to these rows; treat them like the rows"
 

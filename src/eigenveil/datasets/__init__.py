@@ -3,8 +3,7 @@
 from eigenveil.doors import lazy_names
 
 _HOMES = {
+    "generators": "SpikedGaussian SpikedMatrices SpikedSigns zipf_norms",
     "patients": "Patients",
-    "spiked_matrices": "SpikedGaussian SpikedMatrices SpikedSigns",
-    "zipf": "zipf_norms",
 }
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

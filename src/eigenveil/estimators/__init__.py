@@ -5,10 +5,15 @@ from eigenveil.doors import lazy_names
 _HOMES = {
     "continual": "ContinualCovariance ContinualPCA",
     "covariance": "PrivateCovariance",
+    "daily": "DailyEstimator",
+    "intervals": "intervals",
     "pca": "PrivatePCA",
+    "persons": "Arrival StreamPersons",
     "preprocessing": "PrivatePreprocessor",
     "regression": "PrivateRegression",
-    "spiked_model": "PrivateSpikedModel",
+    "results": "component_result",
+    "state": "DailyState Stream",
+    "stream_run": "StreamRun planned",
     "streaming": "StreamingPCA",
 }
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -18,8 +18,6 @@ from eigenveil.privacy.adjacency import Unit
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
 
-__all__ = ["ContinualCovariance", "ContinualPCA"]
-
 
 class ContinualCovariance(DailyEstimator):
     """A covariance of everything so far, released anew every day under one budget.

@@ -39,8 +39,6 @@ from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
 
-__all__ = ["PrivateCovariance"]
-
 
 def _has_precision(estimator: "PrivateCovariance") -> bool:
     """Return whether there is a precision; after a fit an error says why there is none."""

@@ -33,8 +33,6 @@ from eigenveil.privacy.clauses import KNOWN_TURN
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
 
-__all__ = ["PrivatePCA"]
-
 
 class PrivatePCA(GaussianDensity):
     """Leading principal components, released once with differential privacy.

@@ -10,8 +10,6 @@ from eigenveil.rows.columns import Encode
 from eigenveil.rows.features import Censored, Decimal
 from eigenveil.rows.open import open_rows
 
-__all__ = ["PrivatePreprocessor"]
-
 
 class PrivatePreprocessor(
     TransformerMixin,  # type: ignore[misc]

@@ -40,8 +40,6 @@ from eigenveil.rows.memory import ArraySource
 from eigenveil.rows.open import is_streamed
 from eigenveil.rows.units import GroupedSource
 
-__all__ = ["PrivateRegression"]
-
 
 class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Linear or ridge regression, released once with differential privacy.

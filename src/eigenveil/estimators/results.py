@@ -20,9 +20,9 @@ from eigenveil.numerics.component_law import ComponentGroup, ComponentStatement,
 from eigenveil.numerics.noise_law import error_freedom, largest_square
 from eigenveil.planning.bounds import StatedBounds
 from eigenveil.planning.linear_release import RegressionResult
+from eigenveil.privacy.balance import Balance
 from eigenveil.privacy.contribution import Contribution
 from eigenveil.privacy.guarantee import Guarantee
-from eigenveil.privacy.ledger import Balance
 from eigenveil.release.artefact import Release
 from eigenveil.text import percent
 

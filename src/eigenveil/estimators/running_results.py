@@ -25,10 +25,10 @@ from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
 from eigenveil.planning.bounds import StatedBounds
 from eigenveil.planning.execution import invalid_words
 from eigenveil.privacy.adjacency import Adjacency, Unit
+from eigenveil.privacy.balance import Balance
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.clauses import CENTRE_CLAUSES, limits_clause
 from eigenveil.privacy.guarantee import Guarantee, Numerics
-from eigenveil.privacy.ledger import Balance
 from eigenveil.release.artefact import Release
 from eigenveil.text import plural
 

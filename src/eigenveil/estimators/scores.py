@@ -15,8 +15,6 @@ from eigenveil.numerics.component_law import ComponentGroup
 from eigenveil.release.projection import Projection
 from eigenveil.rows.open import is_streamed, open_rows
 
-__all__ = ["ComponentEstimator", "GaussianDensity"]
-
 
 class ComponentEstimator(
     TableEstimator,

@@ -36,8 +36,6 @@ from eigenveil.rows.memory import ArraySource
 from eigenveil.rows.open import is_streamed, open_rows
 from eigenveil.rows.units import grouped
 
-__all__ = ["StreamingPCA"]
-
 
 class StreamingPCA(ComponentEstimator):
     """Leading principal components of a stream, under one budget for the whole of it.

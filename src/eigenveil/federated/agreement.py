@@ -13,8 +13,6 @@ from eigenveil.messages import Phrase
 from eigenveil.privacy.budget import Budget
 from eigenveil.text import plural
 
-__all__ = ["Agreement", "Limits", "Weighting"]
-
 Weighting = Literal["predicted", "printed", "equal"]
 
 _LARGEST_SCALE = 1e100  # of a scale

@@ -26,8 +26,6 @@ from eigenveil.exceptions import StateError
 from eigenveil.storage.durable import locked, replace_file, sync
 from eigenveil.storage.paths import private_folder, read_regular
 
-__all__ = ["Answers", "Kept"]
-
 _FORMAT = "eigenveil-answers/1"
 _BUSY_SECONDS = 60.0  # for which another process is waited for
 _TERMS = "terms"

@@ -26,12 +26,11 @@ from eigenveil.exceptions import (
     NothingFoundError,
 )
 from eigenveil.federated.answers import Answers
+from eigenveil.federated.codes import Code, ProtocolError
 from eigenveil.federated.messages import (
     BasisQuestion,
-    Code,
     Declaration,
     Invitation,
-    ProtocolError,
     Refusal,
     ValuesQuestion,
     columns_digest,

@@ -56,7 +56,8 @@ from eigenveil.planning.request import Request, public_scale
 from eigenveil.privacy.accounting import compose, covers
 from eigenveil.privacy.cost import NOTHING, Cost, Gaussian
 from eigenveil.privacy.guarantee import Guarantee, Numerics, guarantee_from_dict, guarantee_to_dict
-from eigenveil.privacy.ledger import Entry, Ledger
+from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy.ledger_file import Entry
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.frames import as_table, is_frame, names
 from eigenveil.rows.maps import ScaledSource

@@ -27,13 +27,8 @@ from eigenveil.federated.aggregate import (
     reliability,
 )
 from eigenveil.federated.agreement import Agreement
-from eigenveil.federated.messages import (
-    BasisAnswer,
-    Code,
-    Declaration,
-    ProtocolError,
-    ValuesAnswer,
-)
+from eigenveil.federated.codes import Code, ProtocolError
+from eigenveil.federated.messages import BasisAnswer, Declaration, ValuesAnswer
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import whole_strength
@@ -42,17 +37,6 @@ from eigenveil.privacy.cost import Approx
 from eigenveil.privacy.federated_guarantee import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee, Numerics, guarantee_from_dict
 from eigenveil.release.artefact import Release
-
-__all__ = [
-    "Contributions",
-    "Weighed",
-    "aggregate",
-    "check_values",
-    "check_weight",
-    "combine",
-    "promised",
-    "weigh",
-]
 
 _MOST_PARTS = 64  # of a cost
 _LEAST = 1e-12  # of the largest weight: ratios stay ordinary floats

@@ -16,8 +16,6 @@ from eigenveil.planning.request import Centring
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.guarantee import Kind
 
-__all__ = ["OwnerSettings"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OwnerSettings:

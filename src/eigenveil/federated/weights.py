@@ -41,17 +41,6 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Gaussian
 
-__all__ = [
-    "MECHANISMS",
-    "capped",
-    "equal",
-    "predicted",
-    "predicted_values",
-    "printed",
-    "printed_values",
-    "sound",
-]
-
 _ROUNDING = 1e-9
 
 _FAR, _LEAST = 10.0, 1e-200  # times the median noise; of a weight

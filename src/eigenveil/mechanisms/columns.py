@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from eigenveil.mechanisms.column_scale import FoundScales, without_hidden
 from eigenveil.mechanisms.elliptical import CLEAR_VARIANCE
 
-__all__ = ["Columns", "without_hidden"]
-
 # One unit for all columns: found scales within this factor of their median for most of them.
 _UNIT_FACTOR, _UNIT_COLUMNS, _UNIT_FOUND = 3.0, 0.75, 0.3
 _MOVE_FACTOR = 4.0  # of variances in one unit, within which columns keep one scale

@@ -41,8 +41,6 @@ from eigenveil.mechanisms.gauss import GaussCov, NoisyMatrix
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["ContinualCov", "DailyDraw", "DailyGate"]
-
 _SLACK = 1 + 2.0**-44  # of a cost, above the rounding of its own computation
 
 

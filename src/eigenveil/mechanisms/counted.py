@@ -37,8 +37,6 @@ from eigenveil.privacy.cost import Allotment, Composed, Cost, Gaussian
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.derived import DrawnRow, drawn_rows
 
-__all__ = ["COUNT_SHARE", "Counted", "DrawnRowsGate"]
-
 COUNT_SHARE = 0.02  # of mu^2
 COUNT_MARGIN = 3.0  # deviations of the count's noise by which fewer rows are drawn
 

@@ -26,8 +26,6 @@ from eigenveil.privacy.accounting import compose, part
 from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.rows.base import RowSource
 
-__all__ = ["SPREAD_SHARE", "FourthMoments", "RowSpread"]
-
 _MOMENTS_SHARE, _CHANGED_SHARE = 0.03, 0.01  # of mu^2
 SPREAD_SHARE = _MOMENTS_SHARE + _CHANGED_SHARE
 

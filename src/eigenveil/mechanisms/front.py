@@ -47,8 +47,6 @@ from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.derived import sampled
 
-__all__ = ["CORRELATION", "COVARIANCE", "Aim", "Front"]
-
 # Limits on q = sqrt(2) d/(n mu), the noise of a variance in its own units.
 _MANY_ROWS = 0.02  # up to which the last mean is the one that matters
 _SEARCHED = 0.045  # up to which distances find the radius

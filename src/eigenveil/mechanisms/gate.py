@@ -20,8 +20,10 @@ from eigenveil.exceptions import BudgetExceededError, InvalidParameterError, Led
 from eigenveil.numerics.random import NoiseSource, normals
 from eigenveil.privacy.accounting import covers
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
+from eigenveil.privacy.balance import Balance
 from eigenveil.privacy.cost import Composed, Cost
-from eigenveil.privacy.ledger import Balance, Entry, Ledger
+from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy.ledger_file import Entry
 from eigenveil.rows.base import RowSource
 
 Released = TypeVar("Released", covariant=True)

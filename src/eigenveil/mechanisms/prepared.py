@@ -15,8 +15,6 @@ from eigenveil.numerics.column_limits import ColumnLimits
 from eigenveil.privacy.clauses import KNOWN_TURN
 from eigenveil.rows.base import RowSource
 
-__all__ = ["Prepared", "Table"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Table:

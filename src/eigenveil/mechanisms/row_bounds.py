@@ -42,14 +42,6 @@ from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.memory import Batch
 
-__all__ = [
-    "FrontBounds",
-    "LocatedBounds",
-    "Preparation",
-    "RadiusBounds",
-    "RowBounds",
-]
-
 # Shares of mu^2: each search on the way to a centre, each mean, and the distances about it.
 _SEARCH_SHARE, _MEAN_SHARES, _LAST_SEARCH_SHARE = 0.05, (0.04, 0.08, 0.15, 0.28), 0.25
 _NOISE_WEIGHT = 8.0  # rows that noise weighs when a radius is chosen, over d/mu

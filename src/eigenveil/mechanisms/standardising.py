@@ -31,8 +31,6 @@ from eigenveil.mechanisms.row_bounds import RowBounds
 from eigenveil.privacy.accounting import split
 from eigenveil.rows.memory import Batch
 
-__all__ = ["standardised_by_itself", "standardising_step"]
-
 _VARIANCE_SHARE, _MEAN_SHARE = 0.2, 0.05  # of mu^2
 
 

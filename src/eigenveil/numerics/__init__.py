@@ -4,7 +4,6 @@ from eigenveil.doors import lazy_names
 
 _HOMES = {
     "array_backend": "HOST Place chacha_words",
-    "bingham": "draw_bingham",
     "build_rows": "build",
     "circles": "Circles points_on_circles",
     "cleaning": (
@@ -26,7 +25,5 @@ _HOMES = {
     "spectral": (
         "block_krylov eigenpairs_of_image map_eigenvalues project_to_simplex top_eigenpairs"
     ),
-    "spiked_model": "SpikedModel",
-    "tails": "GAUSSIAN_TAILS LAPLACE_TAILS",
 }
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

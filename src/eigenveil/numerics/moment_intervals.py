@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from eigenveil.numerics.cleaning import clear_variances, correlation_noise
 
-__all__ = ["Moments"]
-
 Matrix = NDArray[np.float64]
 
 _LARGEST = 0.999999  # correlation that has a z

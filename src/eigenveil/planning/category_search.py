@@ -28,10 +28,12 @@ from eigenveil.planning.execution import FitResult
 from eigenveil.planning.plans import Plan
 from eigenveil.privacy.account import Account
 from eigenveil.privacy.accounting import compose, covers, fits, parts_of, split
+from eigenveil.privacy.balance import Balance
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import largest, whole_strength
 from eigenveil.privacy.cost import Cost, Gaussian
-from eigenveil.privacy.ledger import Balance, Entry, Ledger
+from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy.ledger_file import Entry
 from eigenveil.privacy.privacy_filters import adaptive_part
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.derived import count_checked

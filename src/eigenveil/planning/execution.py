@@ -18,6 +18,7 @@ from eigenveil.numerics.memory import require_memory
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.planning.bounds import StatedBounds
 from eigenveil.planning.plans import Plan
+from eigenveil.privacy.balance import Balance
 from eigenveil.privacy.clauses import (
     CENTRE_CLAUSES,
     NEAR_ROWS_CLAUSE,
@@ -29,7 +30,7 @@ from eigenveil.privacy.clauses import (
 )
 from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.guarantee import Guarantee, Numerics
-from eigenveil.privacy.ledger import Balance, Ledger
+from eigenveil.privacy.ledger import Ledger
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.maps import ScaledSource
 from eigenveil.text import listed

@@ -17,10 +17,11 @@ from eigenveil.numerics.random import NoiseSource
 from eigenveil.planning.execution import private_scale_words
 from eigenveil.planning.linear_plan import RegressionPlan, RegressionRequest
 from eigenveil.planning.sufficient import what_would_do
+from eigenveil.privacy.balance import Balance
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.clauses import ZEROED_CLAUSE
 from eigenveil.privacy.guarantee import Guarantee, Numerics
-from eigenveil.privacy.ledger import Balance, Ledger
+from eigenveil.privacy.ledger import Ledger
 from eigenveil.rows.base import RowSource
 
 _MATRICES = 6  # of columns by columns, held at once

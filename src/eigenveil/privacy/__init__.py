@@ -12,6 +12,7 @@ _HOMES = {
     "balance": "Balance rounded_down",
     "budget": "Budget stated",
     "calibrate": "largest noise_scale strength whole_strength",
+    "contribution": "Contribution",
     "cost": "ZCDP Approx Composed Cost Gaussian Pure cost_from_dict cost_to_dict",
     "federated_guarantee": "FederatedGuarantee",
     "guarantee": "Guarantee Kind Numerics guarantee_from_dict guarantee_to_dict",

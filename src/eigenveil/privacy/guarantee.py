@@ -13,17 +13,6 @@ from eigenveil.privacy.collusion import Honest
 from eigenveil.privacy.cost import Cost, cost_from_dict, cost_to_dict
 from eigenveil.text import plural
 
-__all__ = [
-    "EXAMPLE_DELTA",
-    "MOST_ARRIVALS",
-    "SIMULATION",
-    "Guarantee",
-    "Kind",
-    "Numerics",
-    "guarantee_from_dict",
-    "guarantee_to_dict",
-]
-
 
 class Kind(StrEnum):
     """The tables for which a promise holds."""

@@ -43,8 +43,6 @@ from eigenveil.privacy.privacy_filters import Spent, left, used
 from eigenveil.storage.paths import real_path
 from eigenveil.text import printable
 
-__all__ = ["Balance", "Entry", "Ledger"]
-
 
 class Ledger:
     """A budget on disk. Open an existing one, or `create` it.

@@ -35,19 +35,6 @@ from eigenveil.storage.durable import LockTimeoutError, lock, sync
 from eigenveil.storage.paths import write_advice
 from eigenveil.text import printable
 
-__all__ = [
-    "Ends",
-    "Entry",
-    "Terms",
-    "altered",
-    "append",
-    "backwards",
-    "create",
-    "ends",
-    "entries",
-    "opened",
-]
-
 _BUSY_SECONDS = 60.0
 _FORMAT = "eigenveil-ledger/3"
 _START = b'{"!":"eigenveil-ledger/'  # of every ledger: canonical JSON has this key first

@@ -28,8 +28,6 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import largest, strength
 from eigenveil.privacy.cost import Gaussian
 
-__all__ = ["amplified", "amplified_delta", "local_epsilon", "local_mu"]
-
 _RANGE = 16.0
 _FACTOR = 8.0
 _ROUNDING = 2.0**-40  # more than the errors of all functions used here together

@@ -4,7 +4,17 @@ from eigenveil.doors import lazy_names
 
 _HOMES = {
     "artefact": "Release",
-    "eigenveil.privacy.contribution": "Contribution",
-    "signature": "generate_key private_key",
+    "consistency": "check_consistency",
+    "content": "decode_arrays read_statement require_paid",
+    "export": "FORMATS annotate",
+    "files": "SIGNATURE SUMS",
+    "invariants": "check_arrays",
+    "postprocessing": (
+        "conditional_means factor_analysis least_variance_weights mahalanobis "
+        "partial_correlation_threshold partial_correlations principal_component_regression "
+        "regression sample standard_errors whitening"
+    ),
+    "projection": "Projection",
+    "signature": "Signature fingerprint generate_key private_key",
 }
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -59,7 +59,6 @@ if TYPE_CHECKING:
         Ed25519PublicKey,
     )
 
-__all__ = ["Release"]
 
 _FINGERPRINT = re.compile(r"[0-9a-fA-F]{16,64}")
 _PROOF = "docs/proofs/{}.md"

@@ -37,7 +37,6 @@ from eigenveil.privacy.clauses import (
 if TYPE_CHECKING:
     from eigenveil.release.artefact import Release
 
-__all__ = ["check_consistency", "check_promise"]
 
 _TOLERANCE = 1e-6  # relative, of recomputed noise levels
 _PUBLIC_ORIGINS = ("stated by the caller", "a public rule from the stated range")

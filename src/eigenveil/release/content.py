@@ -23,7 +23,8 @@ from eigenveil.privacy.accounting import compose, covers
 from eigenveil.privacy.contribution import Contribution, promise_from_dict
 from eigenveil.privacy.federated_guarantee import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee
-from eigenveil.privacy.ledger import Entry, Ledger
+from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy.ledger_file import Entry
 from eigenveil.release import content as schema
 from eigenveil.storage.archive import unzip
 from eigenveil.text import printable

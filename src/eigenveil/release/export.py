@@ -31,8 +31,6 @@ from eigenveil.release.projection import Projection
 from eigenveil.storage.paths import require_new, write_new
 from eigenveil.text import is_formula, printable
 
-__all__ = ["FORMATS", "annotate", "export"]
-
 _FORMAT = Phrase(python="format", shell="--format", file="the format")
 Files = dict[str, bytes]  # by what is appended to the path
 _TOO_LARGE = "the weights of a column are too large for this format: export parquet instead"

@@ -17,8 +17,6 @@ from eigenveil.messages import option
 from eigenveil.rows.frames import as_table
 from eigenveil.text import plural
 
-__all__ = ["NO_CENTRE", "Projection"]
-
 NO_CENTRE = (
     "the release has no centre (pairs of rows have none): scores are those of rows as they are, "
     "and only their differences mean anything"

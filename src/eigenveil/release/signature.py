@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         Ed25519PublicKey,
     )
 
-__all__ = ["Signature", "fingerprint", "generate_key", "private_key", "public_key"]
 
 _DOMAIN = b"eigenveil-signature/1\n"
 _LARGEST_KEY = 2**16  # bytes of a PEM file

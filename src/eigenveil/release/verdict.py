@@ -11,8 +11,6 @@ from eigenveil.report.page.document import PAGE_FORMAT
 if TYPE_CHECKING:
     from eigenveil.release.artefact import Release
 
-__all__ = ["Verdict"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Verdict:

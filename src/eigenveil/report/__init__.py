@@ -4,7 +4,12 @@ from eigenveil.doors import lazy_names
 
 _HOMES = {
     "displays": (
-        "CovarianceDisplay LoadingsDisplay PlanDisplay ScreeDisplay SpendDisplay figures write"
+        "GREY NOISE SIGNAL CovarianceDisplay LoadingsDisplay PlanDisplay ScreeDisplay SpendDisplay"
+    ),
+    "files": "figures write",
+    "views": (
+        "captured_sentence correlations eigenvalues hidden_variances left_out loadings "
+        "spectrum spending"
     ),
 }
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

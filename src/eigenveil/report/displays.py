@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from eigenveil.exceptions import InvalidParameterError, MissingExtraError
-from eigenveil.privacy.ledger import Balance, Ledger
+from eigenveil.privacy.balance import Balance
+from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
 from eigenveil.report.views import (
     Correlations,

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.privacy.ledger import Balance, Ledger
+from eigenveil.privacy.balance import Balance
+from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
 from eigenveil.release.content import entries_named
 from eigenveil.report.displays import (

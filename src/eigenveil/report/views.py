@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from eigenveil.numerics.cleaning import correlation_noise, entry_noise
 from eigenveil.numerics.component_law import SIGN_ERRORS, ComponentStatement
+from eigenveil.privacy.balance import Balance
 from eigenveil.privacy.clauses import KNOWN_TURN
-from eigenveil.privacy.ledger import Balance
 from eigenveil.text import listed, percent, printable
 
 _BITS = 40  # of an eigenvalue, counted from the largest one

@@ -15,8 +15,6 @@ from eigenveil.papers.figure import Figure, Method, Panel, Settings
 from eigenveil.papers.runner import Stored
 from eigenveil.reproduce.printed.kim_jung import all_pairs, kim_jung
 
-__all__ = ["FIGURES"]
-
 Matrix = NDArray[np.float64]
 _SHIFT = 3.0  # standard deviations, of breast cancer
 

@@ -6,7 +6,6 @@ _HOMES = {
     "archive": "unzip",
     "durable": "locked replace_file unchanged",
     "paths": "JOURNAL is_empty private_folder read_regular real_path",
-    "release_files": "SIGNATURE SUMS",
     "reservation": "abandon reserved",
 }
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

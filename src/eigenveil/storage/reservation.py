@@ -22,8 +22,6 @@ from eigenveil.messages import Part
 from eigenveil.storage.archive import LARGEST_MEMBER, zipped
 from eigenveil.storage.paths import draft_of, is_empty, is_zip, require_new
 
-__all__ = ["Reservation", "abandon", "reserved"]
-
 _CHUNK_BYTES = 2**20  # bytes
 
 

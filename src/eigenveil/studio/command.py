@@ -18,8 +18,6 @@ from eigenveil.exceptions import InvalidParameterError, MissingExtraError
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-__all__ = ["studio"]
-
 
 @click.command("studio")
 @click.argument("table", type=PATH, required=False)

@@ -47,17 +47,6 @@ from eigenveil.studio.ledgers import cost_of
 from eigenveil.studio.server import Asked, Studio
 from eigenveil.text import listed
 
-__all__ = [
-    "curve",
-    "plan",
-    "progress",
-    "promise",
-    "sample",
-    "start",
-    "stop",
-    "table",
-]
-
 _COMMANDS = {"fit": fit_command, "covariance": covariance_command}
 _ESTIMATORS = {"fit": PrivatePCA, "covariance": PrivateCovariance}
 _SAMPLE_ROWS = 20_000

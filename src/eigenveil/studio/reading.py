@@ -34,8 +34,6 @@ from eigenveil.storage.archive import zipped
 from eigenveil.studio.server import Asked, Studio
 from eigenveil.text import listed, printable
 
-__all__ = ["compare", "examine", "exported", "receive", "release", "report"]
-
 _RECEIVED = "received:"
 _MOST_COLUMNS, _MOST_COMPONENTS, _MOST_PIXELS = 400, 12, 60
 _KINDS = {"csv": "application/zip", "onnx": "application/octet-stream", "zip": "application/zip"}

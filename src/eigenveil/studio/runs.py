@@ -25,9 +25,9 @@ from eigenveil.exceptions import BusyError, EigenveilError, InvalidParameterErro
 from eigenveil.text import printable
 
 if TYPE_CHECKING:
-    from eigenveil.privacy.ledger import Entry, Ledger
+    from eigenveil.privacy.ledger import Ledger
+    from eigenveil.privacy.ledger_file import Entry
 
-__all__ = ["Run", "Runs"]
 
 _MOST_AT_ONCE, _MOST_KEPT = 4, 50
 _TAIL = 2**16  # bytes of what a run has said last

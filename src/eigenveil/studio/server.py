@@ -30,8 +30,6 @@ from eigenveil.studio.guard import Address, Guard
 from eigenveil.studio.runs import Runs
 from eigenveil.text import printable
 
-__all__ = ["Studio", "application"]
-
 _STATIC = {".css": "text/css", ".js": "text/javascript", ".html": "text/html"}
 # What is asked for most, imported once the first page is out.
 _HEAVY = ("eigenveil.cli.plan", "eigenveil.cli.releasing", "eigenveil.planning")

@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from eigenveil.federated.answers import Answers, Kept
-from eigenveil.federated.codes import Code, ProtocolError
-from eigenveil.federated.messages import Words, decode, encode
+from eigenveil.federated import Answers, Kept
+from eigenveil.federated import Code, ProtocolError
+from eigenveil.federated import Words, decode, encode
 from eigenveil.federated.secure import agreement as agreement_module
 from eigenveil.federated.secure import masks
-from eigenveil.federated.secure.agreement import SecureAgreement
-from eigenveil.federated.secure.masks import Context, Statement
-from eigenveil.federated.secure.messages import Ready, Roll, SumQuestion, Upload
-from eigenveil.federated.secure.owner import SecureOwner
-from eigenveil.mechanisms.gate import Gate
+from eigenveil.federated.secure import SecureAgreement
+from eigenveil.federated.secure import Context, Statement
+from eigenveil.federated.secure import Ready, Roll, SumQuestion, Upload
+from eigenveil.federated.secure import SecureOwner
+from eigenveil.mechanisms import Gate
 from tests.federated.secure.hostile import attacked
 from tests.federated.secure.parties import (
     agreement,

@@ -7,22 +7,14 @@ import numpy as np
 import pytest
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, StateError
-from eigenveil.federated.answers import Answers
-from eigenveil.federated.codes import Code, ProtocolError
-from eigenveil.federated.messages import decode, encode
+from eigenveil.federated import Answers
+from eigenveil.federated import Code, ProtocolError
+from eigenveil.federated import decode, encode
 from eigenveil.federated.secure import owner as owner_module
-from eigenveil.federated.secure.agreement import SecureAgreement
-from eigenveil.federated.secure.messages import (
-    Agreed,
-    Ready,
-    Roll,
-    SumInvitation,
-    SumQuestion,
-    Upload,
-    digest,
-)
-from eigenveil.federated.secure.owner import SecureOwner
-from eigenveil.federated.secure.sums import Sums
+from eigenveil.federated.secure import SecureAgreement
+from eigenveil.federated.secure import Agreed, Ready, Roll, SumInvitation, SumQuestion, Upload, digest
+from eigenveil.federated.secure import SecureOwner
+from eigenveil.federated.secure import Sums
 from eigenveil.privacy import Ledger
 from tests.federated.secure.parties import (
     agreement,

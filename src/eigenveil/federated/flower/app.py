@@ -24,11 +24,12 @@ from flwr.serverapp import Grid, ServerApp
 
 from eigenveil.exceptions import EigenveilError, InvalidParameterError
 from eigenveil.federated.agreement import Agreement
+from eigenveil.federated.codes import Code
 from eigenveil.federated.configuration import ClientConfiguration, read_client, read_server
 from eigenveil.federated.coordinator import Coordinator
 from eigenveil.federated.flower.envelope import content, held
 from eigenveil.federated.journal import Event, Happening, Journal
-from eigenveil.federated.messages import Code, Refusal, encode
+from eigenveil.federated.messages import Refusal, encode
 from eigenveil.federated.owner import Owner
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.storage.durable import locked

@@ -28,8 +28,6 @@ from eigenveil.privacy.collusion import Honest
 from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.privacy.shared_noise import SharedNoise
 
-__all__ = ["Member", "SecureAgreement", "Step", "StepKind"]
-
 StepKind = Literal["distances", "mean", "directions", "moment", "pairs"]
 
 _FEWEST_OWNERS = 3

@@ -14,8 +14,6 @@ from eigenveil.federated.codes import Code, ProtocolError
 from eigenveil.federated.messages import Array, Message, Octets, Words, decode
 from eigenveil.federated.secure.masks import Statement
 
-__all__ = ["Agreed", "Ready", "Roll", "SumInvitation", "SumQuestion", "Upload", "digest"]
-
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _SIGNATURE = re.compile(r"[0-9a-f]{128}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

@@ -38,8 +38,6 @@ from eigenveil.planning.bounds import OnInvalid, OnMissing
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.storage.paths import real_path
 
-__all__ = ["SecureOwner"]
-
 _UNSIGNED = "0" * 128
 
 

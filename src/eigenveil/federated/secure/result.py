@@ -32,8 +32,6 @@ from eigenveil.privacy.federated_guarantee import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.release.artefact import Release
 
-__all__ = ["Total", "asked_next", "combine"]
-
 _PROOFS = ("secure_statement", "secure_sums")
 _SURE = 6.0  # deviations of a trace
 

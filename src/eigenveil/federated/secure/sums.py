@@ -33,7 +33,8 @@ from eigenveil.numerics.random import NoiseSource
 from eigenveil.planning.bounds import OnInvalid, OnMissing
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Cost, Gaussian
-from eigenveil.privacy.ledger import Entry, Ledger
+from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy.ledger_file import Entry
 from eigenveil.privacy.shared_noise import SharedNoise
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.maps import ScaledSource

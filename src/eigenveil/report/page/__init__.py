@@ -10,5 +10,6 @@ from eigenveil.doors import lazy_names
 
 _HOMES = {
     "document": "PAGE_FORMAT render",
+    "owners": "promise promises",
 }
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from eigenveil.privacy.balance import Balance
 from eigenveil.privacy.contribution import Contribution
 from eigenveil.privacy.guarantee import Guarantee
-from eigenveil.privacy.ledger import Balance
 from eigenveil.report.page.contents import captured_paragraph, heaviest
 from eigenveil.report.page.owners import UNITS, counted_as
 from eigenveil.report.page.regression import coefficient_tile

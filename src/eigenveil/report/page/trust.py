@@ -17,8 +17,6 @@ from eigenveil.report.views import (
 )
 from eigenveil.text import percent
 
-__all__ = ["trust"]
-
 _MOST_BARS, _MOST_NARROW = 40, 20
 _MOSTLY_RELIABLE = 0.5  # share of a component
 _ROUNDING = 1e-9  # of the largest eigenvalue: below it a sign means nothing

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from eigenveil.papers.covrev.printed import symmetric
 from eigenveil.papers.spiked.printed import classic
 
-__all__ = ["all_pairs", "kim_jung"]
-
 Matrix = NDArray[np.float64]
 _AT_A_TIME = 64  # rows, each with all later ones
 
