@@ -31,8 +31,15 @@ from threadpoolctl import threadpool_limits
 from bench_real import DELTA, EPSILONS, LARGEST_ERROR, in_deviations
 from eigenveil import PrivateCovariance
 from eigenveil.exceptions import EigenveilError
-from eigenveil.mechanisms import column_scale, columns, distances, elliptical, front, prepared
-from eigenveil.mechanisms import NoisyMean
+from eigenveil.mechanisms import (
+    NoisyMean,
+    column_scale,
+    columns,
+    distances,
+    elliptical,
+    front,
+    prepared,
+)
 from eigenveil.numerics import relative_error
 from other_tables import other_tables
 from real_tables import cut, real_tables

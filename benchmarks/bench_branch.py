@@ -13,10 +13,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from eigenveil.exact import eigenvalues
-from eigenveil.papers.covrev import AdaptiveCov
 from eigenveil.mechanisms import Gate, release
 from eigenveil.numerics import SimulationSource
-from eigenveil.papers.covrev import on_basis
+from eigenveil.papers.covrev import AdaptiveCov, on_basis
 from side_by_side import report
 from tables import tick, zipf
 

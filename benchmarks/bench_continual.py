@@ -22,9 +22,7 @@ from threadpoolctl import threadpool_limits
 from eigenveil import ContinualCovariance
 from eigenveil.estimators import DailyState
 from eigenveil.exact import Clip, DailyMoments, day_sensitivity, packed, second_moment, unpacked
-from eigenveil.mechanisms import release
-from eigenveil.mechanisms import ContinualCov, DailyGate
-from eigenveil.mechanisms import GaussCov
+from eigenveil.mechanisms import ContinualCov, DailyGate, GaussCov, release
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency
 from eigenveil.rows import open_rows

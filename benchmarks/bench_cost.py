@@ -13,9 +13,8 @@ from threadpoolctl import threadpool_limits
 
 from eigenveil.exact import Clip
 from eigenveil.mechanisms import CleanedCov, Gate, WishartCov
-from eigenveil.papers.covrev import ExponentialCov
 from eigenveil.numerics import SystemSource
-from eigenveil.papers.covrev import draw_bingham
+from eigenveil.papers.covrev import ExponentialCov, draw_bingham
 from eigenveil.privacy import Adjacency
 from eigenveil.rows import open_rows
 from side_by_side import interleave, median_ratio, report

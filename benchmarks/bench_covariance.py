@@ -12,8 +12,14 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from eigenveil.mechanisms import AdaptiveCleanedCov, CleanedCov, GaussCov
-from eigenveil.papers.covrev import AdaptiveCov, CoinPressCov, ProjectedCov
-from eigenveil.papers.covrev import adaptive_cov, gauss_cov, separate_cov
+from eigenveil.papers.covrev import (
+    AdaptiveCov,
+    CoinPressCov,
+    ProjectedCov,
+    adaptive_cov,
+    gauss_cov,
+    separate_cov,
+)
 from side_by_side import report
 from tables import means, mnist, reuters, summarise, tick, zipf
 

@@ -13,8 +13,7 @@ import numpy as np
 import torch
 
 from eigenveil import PrivatePCA
-from eigenveil.engines import device
-from eigenveil.engines import Brought, DeviceSource
+from eigenveil.engines import Brought, DeviceSource, device
 from eigenveil.engines import host_to_device as brought
 from eigenveil.exact import Clip, moment_products
 from eigenveil.exact.gram import _accumulate

@@ -35,17 +35,26 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from eigenveil.exact import Clip, second_moment
-from eigenveil.federated import weights
-from eigenveil.federated import leading_basis
-from eigenveil.mechanisms import AnalyzeGaussPCA, Gate, OjaPCA, TangentPCA
-from eigenveil.papers.kpca import DeflationPCA
+from eigenveil.federated import leading_basis, weights
+from eigenveil.mechanisms import (
+    AnalyzeGaussPCA,
+    Gate,
+    GaussCov,
+    OjaPCA,
+    TangentPCA,
+    directions,
+    leading,
+)
+from eigenveil.numerics import (
+    SimulationSource,
+    captured_variance,
+    subspace_distance,
+    top_eigenpairs,
+)
 from eigenveil.papers.dppca import ShuffledOjaPCA
-from eigenveil.mechanisms import directions
-from eigenveil.mechanisms import leading
-from eigenveil.mechanisms import GaussCov
-from eigenveil.numerics import SimulationSource, captured_variance, subspace_distance, top_eigenpairs
-from eigenveil.papers.spiked import SpikedModel
 from eigenveil.papers.fed import SpikedClient
+from eigenveil.papers.kpca import DeflationPCA
+from eigenveil.papers.spiked import SpikedModel
 from eigenveil.privacy import Adjacency, Budget, Gaussian, split, strength
 from eigenveil.rows import open_rows
 from side_by_side import RESULTS, keep, report

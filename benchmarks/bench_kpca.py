@@ -26,15 +26,20 @@ from threadpoolctl import threadpool_limits
 from eigenveil.datasets import SpikedGaussian, SpikedMatrices, SpikedSigns
 from eigenveil.exact import Clip
 from eigenveil.exceptions import EigenveilError
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms import OjaPCA
+from eigenveil.mechanisms import Gate, OjaPCA
 from eigenveil.numerics import SimulationSource, subspace_distance
-from eigenveil.papers.dppca import TruncatedMeanPCA
-from eigenveil.papers.dppca import ShuffledOjaPCA
-from eigenveil.papers.kpca import AdaptiveOjaPCA, TangentOjaPCA
-from eigenveil.papers.kpca import BoxedOjaPCA
-from eigenveil.papers.kpca import DeflationPCA
-from eigenveil.papers.kpca import SpikedRate, StepDecay, dp_gauss_1, dp_gauss_2_not_private, dp_power
+from eigenveil.papers.dppca import ShuffledOjaPCA, TruncatedMeanPCA
+from eigenveil.papers.kpca import (
+    AdaptiveOjaPCA,
+    BoxedOjaPCA,
+    DeflationPCA,
+    SpikedRate,
+    StepDecay,
+    TangentOjaPCA,
+    dp_gauss_1,
+    dp_gauss_2_not_private,
+    dp_power,
+)
 from eigenveil.privacy import Adjacency, Budget, Gaussian, strength
 from eigenveil.rows import MatrixSource, open_rows
 from side_by_side import report

@@ -16,10 +16,15 @@ from threadpoolctl import threadpool_limits
 from eigenveil.datasets import SpikedGaussian
 from eigenveil.exact import Clip
 from eigenveil.exceptions import EigenveilError
-from eigenveil.mechanisms import AnalyzeGaussPCA, Gate, SphericalPCA, TangentPCA
-from eigenveil.mechanisms import directions
-from eigenveil.mechanisms import OjaPCA
-from eigenveil.mechanisms import PowerPCA
+from eigenveil.mechanisms import (
+    AnalyzeGaussPCA,
+    Gate,
+    OjaPCA,
+    PowerPCA,
+    SphericalPCA,
+    TangentPCA,
+    directions,
+)
 from eigenveil.numerics import SimulationSource, subspace_distance
 from eigenveil.papers.kpca import AdaptiveOjaPCA, TangentOjaPCA
 from eigenveil.privacy import Adjacency, Budget, Gaussian, strength

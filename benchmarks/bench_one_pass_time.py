@@ -16,8 +16,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from eigenveil.exact import Clip
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms import OjaPCA
+from eigenveil.mechanisms import Gate, OjaPCA
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency
 from eigenveil.rows import open_rows

@@ -14,9 +14,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from eigenveil.exact import SMALLEST_NORM, Clip, second_moment
-from eigenveil.papers.covrev import ExponentialPCA, LaplacePCA
 from eigenveil.mechanisms import Gate, WishartPCA, release
 from eigenveil.numerics import SimulationSource, captured_variance, top_eigenpairs
+from eigenveil.papers.covrev import ExponentialPCA, LaplacePCA
 from eigenveil.privacy import Adjacency
 from eigenveil.rows import open_rows
 from side_by_side import report

@@ -34,7 +34,13 @@ from eigenveil import PrivateCovariance
 from eigenveil.cli.demo import _tables as demo_tables
 from eigenveil.exceptions import EigenveilError, NothingFoundError
 from eigenveil.numerics import relative_error
-from eigenveil.papers.covrev import adaptive_cov, gauss_cov, lap_cov, separate_cov, separate_cov_pure
+from eigenveil.papers.covrev import (
+    adaptive_cov,
+    gauss_cov,
+    lap_cov,
+    separate_cov,
+    separate_cov_pure,
+)
 from other_tables import other_tables
 from real_tables import whole_and_cut
 from side_by_side import RESULTS, geometric_mean, keep, say

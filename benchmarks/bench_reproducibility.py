@@ -34,9 +34,7 @@ from threadpoolctl import threadpool_limits
 from eigenveil import PrivatePCA
 from eigenveil.exact import MomentProducts
 from eigenveil.exceptions import EigenveilError
-from eigenveil.mechanisms import AnalyzeGaussPCA
-from eigenveil.mechanisms import GaussCov
-from eigenveil.mechanisms import WishartCov
+from eigenveil.mechanisms import AnalyzeGaussPCA, GaussCov, WishartCov
 from real_tables import DATA, real_tables
 from side_by_side import RESULTS, keep
 

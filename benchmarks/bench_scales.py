@@ -21,8 +21,7 @@ from scipy.special import ndtri
 
 from eigenveil.exact import Clip, column_counts
 from eigenveil.exact.histograms import _entry_exponents
-from eigenveil.mechanisms import ColumnScale, Gate, GaussianNoise
-from eigenveil.mechanisms import enough_for_scales, scale_share
+from eigenveil.mechanisms import ColumnScale, Gate, GaussianNoise, enough_for_scales, scale_share
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency, Budget, Gaussian, whole_strength
 from eigenveil.rows import ArraySource, GroupedSource, paired

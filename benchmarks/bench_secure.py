@@ -19,9 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.federated import Agreement, Limits, Owner, OwnerSettings, simulate
-from eigenveil.federated.secure import Member, SecureAgreement
-from eigenveil.federated.secure import masked, unmasked
-from eigenveil.federated.secure import SecureOwner
+from eigenveil.federated.secure import Member, SecureAgreement, SecureOwner, masked, unmasked
 from eigenveil.numerics import subspace_distance
 from side_by_side import report
 

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from eigenveil import PrivateCovariance, PrivatePCA, Release, StreamingPCA
 from eigenveil.cli import main
 from eigenveil.privacy import Ledger
-from eigenveil.release.export import export
 from eigenveil.release import annotate
+from eigenveil.release.export import export
 from eigenveil.report import write
 from eigenveil.rows import open_rows
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.mechanisms import Oja
-from eigenveil.mechanisms import Terms
+from eigenveil.mechanisms import Oja, Terms
 from eigenveil.papers.spiked import SpikedModel
 from eigenveil.planning import Situation, choose
 from eigenveil.privacy import Budget

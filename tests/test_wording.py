@@ -17,11 +17,16 @@ from click.testing import CliRunner
 
 import eigenveil
 from eigenveil.cli import main
-from eigenveil.estimators import ContinualCovariance, PrivateCovariance, PrivatePCA, PrivateRegression, StreamingPCA
+from eigenveil.estimators import (
+    ContinualCovariance,
+    PrivateCovariance,
+    PrivatePCA,
+    PrivateRegression,
+    StreamingPCA,
+)
 from eigenveil.exceptions import BoundsRequiredError, EigenveilError, InvalidParameterError
-from eigenveil.federated import Agreement
+from eigenveil.federated import Agreement, Code, ProtocolError
 from eigenveil.federated.configuration import _CLIENT, _OWNER, _SERVER
-from eigenveil.federated import Code, ProtocolError
 from eigenveil.mechanisms import LazyEntry
 from eigenveil.messages import BOUNDS, Phrase, option
 from eigenveil.planning import Situation

@@ -12,10 +12,14 @@ from typing import ClassVar
 import numpy as np
 
 from eigenveil.exact import Bounded
-from eigenveil.mechanisms import NoisyComponents, leading
-from eigenveil.mechanisms import MomentMechanism
-from eigenveil.mechanisms import GaussCov
-from eigenveil.mechanisms import ComponentEntry, Terms
+from eigenveil.mechanisms import (
+    ComponentEntry,
+    GaussCov,
+    MomentMechanism,
+    NoisyComponents,
+    Terms,
+    leading,
+)
 from eigenveil.numerics import NoiseSource
 from eigenveil.privacy import Cost, Gaussian
 

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit, audit_mechanism
-from eigenveil.exact import GAUSSIAN, LAPLACE, Clip, add_noise, grid_exponent, second_moment, two_sided_wishart
+from eigenveil.exact import (
+    GAUSSIAN,
+    LAPLACE,
+    Clip,
+    add_noise,
+    grid_exponent,
+    second_moment,
+    two_sided_wishart,
+)
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms import GaussCov, release
 from eigenveil.numerics import FixedPoint, SimulationSource, normals

@@ -9,10 +9,16 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit, audit_mechanism
-from eigenveil.exact import gram
-from eigenveil.exact import Clip, count, norm_counts, second_moment, total
-from eigenveil.mechanisms import GaussCov, GaussianNoise, Paired, PrivateMean, PrivateQuantile, SphericalPCA
-from eigenveil.mechanisms import Gate
+from eigenveil.exact import Clip, count, gram, norm_counts, second_moment, total
+from eigenveil.mechanisms import (
+    Gate,
+    GaussCov,
+    GaussianNoise,
+    Paired,
+    PrivateMean,
+    PrivateQuantile,
+    SphericalPCA,
+)
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import GROUP, Adjacency, Gaussian
 from eigenveil.rows import ArraySource, GroupedSource, PairedUnits

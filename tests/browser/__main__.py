@@ -8,8 +8,7 @@ from pathlib import Path
 from PIL import Image
 
 from eigenveil import Ledger, PrivateCovariance, open_rows
-from eigenveil.federated import Code
-from eigenveil.federated import Event, Happening, Journal
+from eigenveil.federated import Code, Event, Happening, Journal
 from eigenveil.storage import JOURNAL
 from tests.browser.conftest import serving
 from tests.browser.driving import Page, chromium, missing

@@ -8,8 +8,7 @@ import json
 
 import pytest
 
-from eigenveil.mechanisms import GaussCov
-from eigenveil.mechanisms import Gauss
+from eigenveil.mechanisms import Gauss, GaussCov
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Gaussian
 from tests.cli.conftest import fails, invoke

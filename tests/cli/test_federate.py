@@ -17,13 +17,21 @@ import pytest
 from eigenveil import Ledger, Release
 from eigenveil.cli.rows import stoppable
 from eigenveil.exceptions import FederationConnectionError
-from eigenveil.storage import JOURNAL
-from eigenveil.federated import read_client, read_server
-from eigenveil.federated import Coordinator
-from eigenveil.federated import Happening, Journal
-from eigenveil.federated import BasisQuestion, Code, Invitation, columns_digest, encode, largest_size
-from eigenveil.federated import InProcess
-from eigenveil.storage import locked
+from eigenveil.federated import (
+    BasisQuestion,
+    Code,
+    Coordinator,
+    Happening,
+    InProcess,
+    Invitation,
+    Journal,
+    columns_digest,
+    encode,
+    largest_size,
+    read_client,
+    read_server,
+)
+from eigenveil.storage import JOURNAL, locked
 from tests.cli.conftest import fails, invoke
 from tests.cli.test_documents import examples, pattern
 from tests.federated.stubs import NAMES, D, K, Stub, agreement

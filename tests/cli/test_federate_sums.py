@@ -7,12 +7,11 @@ import pytest
 
 from eigenveil.cli.federate_status import standing
 from eigenveil.exceptions import EigenveilError
-from eigenveil.storage import JOURNAL
-from eigenveil.federated import read_agreement, read_client, read_server
-from eigenveil.federated import Event, Happening, Journal
+from eigenveil.federated import Event, Happening, Journal, read_agreement, read_client, read_server
 from eigenveil.federated.secure import SecureAgreement
 from eigenveil.privacy import Ledger
 from eigenveil.release import Release
+from eigenveil.storage import JOURNAL
 from tests.cli.conftest import fails, invoke
 from tests.federated.secure.parties import Server, agreement, simulated, tables
 

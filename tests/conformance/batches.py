@@ -7,8 +7,8 @@ import numpy as np
 
 from eigenveil.exact import OUTSIDE_SCALE, BasisProduct, update_counts
 from eigenveil.exceptions import NothingFoundError
-from eigenveil.papers.kpca import TruncatedMean
 from eigenveil.mechanisms import NoisyComponents
+from eigenveil.papers.kpca import TruncatedMean
 from eigenveil.rows import Batch
 from tests.conformance import case
 

@@ -13,10 +13,19 @@ from typing import Any
 import numpy as np
 
 import eigenveil.exact
-from eigenveil.exact import LARGEST_NORM, Bounded, Clip, column_counts, distance_counts, norm_counts, second_moment, total, trace
+from eigenveil.exact import (
+    LARGEST_NORM,
+    Bounded,
+    Clip,
+    column_counts,
+    distance_counts,
+    norm_counts,
+    second_moment,
+    total,
+    trace,
+)
 from eigenveil.exceptions import NothingFoundError
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms import vector_noise
+from eigenveil.mechanisms import Gate, vector_noise
 from eigenveil.privacy import Adjacency, Cost, epsilon_of, part, rho_of
 from eigenveil.rows import GroupedSource, PairedSource
 

@@ -15,8 +15,7 @@ import pytest
 
 import eigenveil.mechanisms
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms import entries
+from eigenveil.mechanisms import Gate, entries
 from eigenveil.numerics import SimulationSource, SystemSource
 from eigenveil.privacy import Composed, Ledger
 from tests.conformance.case import ADD, REPLACE, dense_counts

@@ -5,7 +5,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from eigenveil.exact import BasisProduct, Clip, column_counts, count, moment_columns, norm_counts, rows_beyond, second_moment, total, trace
+from eigenveil.exact import (
+    BasisProduct,
+    Clip,
+    column_counts,
+    count,
+    moment_columns,
+    norm_counts,
+    rows_beyond,
+    second_moment,
+    total,
+    trace,
+)
 from eigenveil.rows import ArraySource, GroupedSource
 
 CLIP = Clip(row_norm=1.0, on_invalid="zero")

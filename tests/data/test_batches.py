@@ -6,7 +6,14 @@ import pytest
 from eigenveil.exact import Batches
 from eigenveil.exceptions import InvalidDataError, UnsupportedNotionError
 from eigenveil.privacy import Adjacency
-from eigenveil.rows import ArraySource, GroupedSource, IterableSource, MatrixSource, ScaledSource, open_rows
+from eigenveil.rows import (
+    ArraySource,
+    GroupedSource,
+    IterableSource,
+    MatrixSource,
+    ScaledSource,
+    open_rows,
+)
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 ROWS = np.random.default_rng(0).standard_normal((50, 3))

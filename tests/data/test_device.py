@@ -4,12 +4,21 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
-from eigenveil.engines import device
-from eigenveil.engines import DeviceSource, adds_exactly
-from eigenveil.exact import LARGEST_NORM, Clip, DistanceCounts, ExponentCounts, MomentSum, MomentSums, SquareSum, UnitCount, VectorSum, moment_products
+from eigenveil.engines import DeviceSource, adds_exactly, device
+from eigenveil.exact import (
+    LARGEST_NORM,
+    Clip,
+    DistanceCounts,
+    ExponentCounts,
+    MomentSum,
+    MomentSums,
+    SquareSum,
+    UnitCount,
+    VectorSum,
+    moment_products,
+)
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.numerics import integers
-from eigenveil.numerics import squared_norms
+from eigenveil.numerics import integers, squared_norms
 from eigenveil.privacy import Adjacency
 from eigenveil.rows import ArraySource, ScaledSource, count_checked, open_rows, sampled
 

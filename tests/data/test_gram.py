@@ -9,11 +9,9 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from eigenveil import PrivateCovariance, PrivatePCA
-from eigenveil.exact import gram
-from eigenveil.exact import FRACTION_BITS, Clip, count, second_moment, total
+from eigenveil.exact import FRACTION_BITS, Clip, count, gram, second_moment, total
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.numerics import integers
-from eigenveil.numerics import SimulationSource
+from eigenveil.numerics import SimulationSource, integers
 from eigenveil.privacy import Adjacency
 from eigenveil.rows import ArraySource, IterableSource, RowSource, open_rows
 

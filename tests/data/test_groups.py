@@ -9,8 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eigenveil.exact import spectrum
-from eigenveil.exact import BRACKETS, NO_EXPONENT, SHARE_BITS, Clip, column_counts, count, moment_products, norm_counts, public_rows, second_moment, total, trace
+from eigenveil.exact import (
+    BRACKETS,
+    NO_EXPONENT,
+    SHARE_BITS,
+    Clip,
+    column_counts,
+    count,
+    moment_products,
+    norm_counts,
+    public_rows,
+    second_moment,
+    spectrum,
+    total,
+    trace,
+)
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.privacy import GROUP, ROW, Adjacency
 from eigenveil.rows import ArraySource, GroupedSource, IterableSource

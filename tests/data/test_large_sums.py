@@ -7,7 +7,17 @@ the numbers of Python's own integers, and that neighbours stay within the declar
 import numpy as np
 import pytest
 
-from eigenveil.exact import FRACTION_BITS, SHARE_BITS, BasisProduct, Bounded, Clip, MomentProducts, VectorSum, compressed_with_rest, moment_sensitivities
+from eigenveil.exact import (
+    FRACTION_BITS,
+    SHARE_BITS,
+    BasisProduct,
+    Bounded,
+    Clip,
+    MomentProducts,
+    VectorSum,
+    compressed_with_rest,
+    moment_sensitivities,
+)
 from eigenveil.exact import basis_products as columns
 from eigenveil.numerics import FixedPoint, fitted
 from eigenveil.privacy import ROW, Adjacency

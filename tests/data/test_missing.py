@@ -6,7 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.exact import Clip, column_counts, count, moment_products, norm_counts, second_moment, total
+from eigenveil.exact import (
+    Clip,
+    column_counts,
+    count,
+    moment_products,
+    norm_counts,
+    second_moment,
+    total,
+)
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy import Adjacency
 from eigenveil.rows import PairedSource, ScaledSource, open_rows

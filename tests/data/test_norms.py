@@ -5,7 +5,20 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.exact import BRACKETS, NO_EXPONENT, Clip, column_counts, compressed, distance_counts, eigenvalues, norm_counts, rows_beyond, second_moment, trace, weighted_counts
+from eigenveil.exact import (
+    BRACKETS,
+    NO_EXPONENT,
+    Clip,
+    column_counts,
+    compressed,
+    distance_counts,
+    eigenvalues,
+    norm_counts,
+    rows_beyond,
+    second_moment,
+    trace,
+    weighted_counts,
+)
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.privacy import Adjacency
 from eigenveil.rows import open_rows

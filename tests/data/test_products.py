@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from eigenveil.exact import products
-from eigenveil.exact import Clip, moment_products, second_moment
+from eigenveil.exact import Clip, moment_products, products, second_moment
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.privacy import Adjacency
 from eigenveil.rows import open_rows

@@ -12,8 +12,16 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from eigenveil.exact import updates
-from eigenveil.exact import NO_EXPONENT, BasisProduct, Batches, Clip, update_blocks, update_counts, update_sum
+from eigenveil.exact import (
+    NO_EXPONENT,
+    BasisProduct,
+    Batches,
+    Clip,
+    update_blocks,
+    update_counts,
+    update_sum,
+    updates,
+)
 from eigenveil.exact import basis_products as basis_product
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy import Adjacency

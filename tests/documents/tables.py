@@ -142,7 +142,6 @@ TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (DEVICES, "device_lazy"): partial(measured, "device_lazy"),
     (PAPERS / "README.md", "results"): papers.results,
     **{(PAPERS / f"{name}.md", "figures"): partial(papers.figures, name) for name in papers.PAPERS},
-    (PAPERS / "spiked.md", "kimjung"): partial(papers.figures, "kimjung"),
 }
 
 

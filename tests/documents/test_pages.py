@@ -8,8 +8,7 @@ import pytest
 from eigenveil import Release
 from eigenveil.estimators import state as stream_state
 from eigenveil.exceptions import VerificationError
-from eigenveil.privacy import ledger_file
-from eigenveil.privacy import Budget, Gaussian
+from eigenveil.privacy import Budget, Gaussian, ledger_file
 from eigenveil.release import content as schema
 from eigenveil.release import signature
 from tests.documents.tables import ROOT

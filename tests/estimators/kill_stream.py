@@ -20,8 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from eigenveil import Ledger, StreamingPCA
-from eigenveil.estimators import Stream
-from eigenveil.estimators import StreamRun
+from eigenveil.estimators import Stream, StreamRun
 from eigenveil.exceptions import DuplicateBatchError, InvalidDataError
 from eigenveil.mechanisms import Gate
 from eigenveil.privacy import Composed

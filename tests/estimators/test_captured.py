@@ -9,8 +9,7 @@ import pytest
 
 from eigenveil import PrivatePCA, Release
 from eigenveil.exceptions import AlteredReleaseError
-from eigenveil.mechanisms import Spherical
-from eigenveil.mechanisms import Power
+from eigenveil.mechanisms import Power, Spherical
 from eigenveil.numerics import captured_variance
 from eigenveil.privacy import Numerics
 from tests.cli.conftest import invoke

@@ -31,8 +31,7 @@ from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
 )
-from eigenveil.papers.spiked import SpikedModel
-from eigenveil.papers.spiked import Spiked
+from eigenveil.papers.spiked import Spiked, SpikedModel
 from eigenveil.rows import ArraySource
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}

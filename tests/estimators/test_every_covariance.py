@@ -16,8 +16,7 @@ from eigenveil.exceptions import (
     NothingFoundError,
     UnsupportedNotionError,
 )
-from eigenveil.mechanisms import Spherical
-from eigenveil.mechanisms import entries, entry
+from eigenveil.mechanisms import Spherical, entries, entry
 from eigenveil.numerics import relative_error
 from eigenveil.papers.covrev import Projection
 from eigenveil.privacy import Approx, Budget, fits

@@ -15,9 +15,7 @@ from eigenveil.exceptions import (
     InvalidParameterError,
     UnsupportedNotionError,
 )
-from eigenveil.mechanisms import Spherical
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms import entries
+from eigenveil.mechanisms import Gate, Spherical, entries
 from eigenveil.numerics import captured_variance
 from eigenveil.papers.spiked import Spiked
 from eigenveil.privacy import GROUP, Unit

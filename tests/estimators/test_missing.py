@@ -17,16 +17,21 @@ from eigenveil.exceptions import (
     InvalidParameterError,
     MissingTogetherWarning,
 )
-from eigenveil.mechanisms import Centred, Gate, GaussCov, GaussianNoise, LocatedCentre, PrivateMean
-from eigenveil.mechanisms import Spherical
-from eigenveil.mechanisms import entries
-from eigenveil.mechanisms import Tangent
+from eigenveil.mechanisms import (
+    Centred,
+    Gate,
+    GaussCov,
+    GaussianNoise,
+    LocatedCentre,
+    PrivateMean,
+    Spherical,
+    Tangent,
+    entries,
+)
 from eigenveil.numerics import SimulationSource, captured_variance
-from eigenveil.papers.spiked import SpikedModel
-from eigenveil.papers.spiked import Spiked
+from eigenveil.papers.spiked import Spiked, SpikedModel
 from eigenveil.privacy import Adjacency
-from eigenveil.release import Release
-from eigenveil.release import standard_errors
+from eigenveil.release import Release, standard_errors
 from eigenveil.report import correlations
 from eigenveil.rows import open_rows
 

@@ -20,9 +20,7 @@ from eigenveil.exceptions import (
     TooFewRowsError,
     UnsupportedNotionError,
 )
-from eigenveil.mechanisms import AnalyzeGauss, Spherical
-from eigenveil.mechanisms import Cleaned
-from eigenveil.mechanisms import Tangent
+from eigenveil.mechanisms import AnalyzeGauss, Cleaned, Spherical, Tangent
 from eigenveil.numerics import captured_variance
 from eigenveil.papers.spiked import Spiked
 from eigenveil.privacy import Budget, Kind, Numerics, fits

@@ -17,8 +17,7 @@ from eigenveil.exceptions import (
 )
 from eigenveil.planning import Situation, default_scale_share, recommend
 from eigenveil.privacy import Budget, Ledger
-from eigenveil.release import Release
-from eigenveil.release import check_consistency
+from eigenveil.release import Release, check_consistency
 
 UNITS = 10.0 ** np.arange(4)
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}

@@ -9,10 +9,7 @@ from eigenveil import PrivatePCA, Release, StreamingPCA
 from eigenveil.estimators import component_result
 from eigenveil.exact import GaussianLaw, MomentProducts
 from eigenveil.exceptions import ColumnsLeftOutWarning
-from eigenveil.mechanisms import AnalyzeGaussPCA
-from eigenveil.mechanisms import leading
-from eigenveil.mechanisms import GaussCov, NoisyMatrix
-from eigenveil.mechanisms import WishartCov
+from eigenveil.mechanisms import AnalyzeGaussPCA, GaussCov, NoisyMatrix, WishartCov, leading
 from eigenveil.numerics import ComponentStatement, dense_statement
 from eigenveil.papers.covrev import LapCov
 

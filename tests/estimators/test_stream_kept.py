@@ -16,10 +16,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from eigenveil import Ledger, Release, StreamingPCA
+from eigenveil.estimators import Stream, StreamRun
 from eigenveil.estimators import state as stream_state
 from eigenveil.estimators import stream_run as stream_plan
-from eigenveil.estimators import Stream
-from eigenveil.estimators import StreamRun
 from eigenveil.exceptions import (
     DuplicateBatchError,
     EigenveilError,

@@ -8,8 +8,7 @@ import threading
 import pytest
 
 from eigenveil import Ledger, StreamingPCA
-from eigenveil.estimators import Stream
-from eigenveil.estimators import StreamRun
+from eigenveil.estimators import Stream, StreamRun
 from eigenveil.exceptions import (
     BudgetExceededError,
     StateError,

@@ -13,8 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from eigenveil import Ledger, PrivatePCA, StreamingPCA
 from eigenveil.audit import audit
-from eigenveil.estimators import Stream
-from eigenveil.estimators import planned
+from eigenveil.estimators import Stream, planned
 from eigenveil.exact import Clip, second_moment, total
 from eigenveil.exceptions import (
     BudgetExceededError,
@@ -25,13 +24,30 @@ from eigenveil.exceptions import (
     StateError,
     UnsupportedNotionError,
 )
-from eigenveil.mechanisms import GaussCov, GaussianNoise, PrivateMean
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms import OjaPCA
-from eigenveil.mechanisms import OnePassState
-from eigenveil.mechanisms import entries
+from eigenveil.mechanisms import (
+    Gate,
+    GaussCov,
+    GaussianNoise,
+    OjaPCA,
+    OnePassState,
+    PrivateMean,
+    entries,
+)
 from eigenveil.numerics import SimulationSource, SystemSource, captured_variance
-from eigenveil.privacy import Adjacency, Budget, Composed, Gaussian, Pure, covers, delta_of, fits, gaussian_delta, gaussian_epsilon, gaussian_mu, rho_of
+from eigenveil.privacy import (
+    Adjacency,
+    Budget,
+    Composed,
+    Gaussian,
+    Pure,
+    covers,
+    delta_of,
+    fits,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    rho_of,
+)
 from eigenveil.rows import Batch, IterableSource, open_rows
 from tests.estimators.streams import BUDGET, STRONG, charges, label, table
 

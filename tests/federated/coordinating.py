@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from eigenveil.federated import Limits
-from eigenveil.federated import Coordinator
-from eigenveil.federated import Journal
+from eigenveil.federated import Coordinator, Journal, Limits
 from eigenveil.release import Release
 from tests.federated.stubs import NAMES, Clock, Stub, Wire, agreement
 

@@ -6,9 +6,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eigenveil.federated import BasisAnswer, BasisQuestion, Code, Declaration, Invitation, ProtocolError, ValuesAnswer, ValuesQuestion, columns_digest, decode, encode
-from eigenveil.federated import Owner
-from eigenveil.federated import OwnerSettings
+from eigenveil.federated import (
+    BasisAnswer,
+    BasisQuestion,
+    Code,
+    Declaration,
+    Invitation,
+    Owner,
+    OwnerSettings,
+    ProtocolError,
+    ValuesAnswer,
+    ValuesQuestion,
+    columns_digest,
+    decode,
+    encode,
+)
 
 D, K, N = 8, 2, 1500
 RNG = np.random.default_rng(11)

@@ -18,11 +18,7 @@ from typing import Any
 import numpy as np
 
 from eigenveil.exceptions import FederationConnectionError
-from eigenveil.federated import serve
-from eigenveil.federated import Code, Refusal, encode
-from eigenveil.federated import Owner
-from eigenveil.federated import Records
-from eigenveil.federated import OwnerSettings
+from eigenveil.federated import Code, Owner, OwnerSettings, Records, Refusal, encode, serve
 from eigenveil.privacy import Ledger
 from tests.federated.stubs import D, Stub
 

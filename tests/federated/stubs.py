@@ -6,8 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from eigenveil.federated import Agreement, Limits
-from eigenveil.federated import BasisAnswer, BasisQuestion, Code, Declaration, Invitation, ProtocolError, Refusal, ValuesAnswer, ValuesQuestion, decode, encode
+from eigenveil.federated import (
+    Agreement,
+    BasisAnswer,
+    BasisQuestion,
+    Code,
+    Declaration,
+    Invitation,
+    Limits,
+    ProtocolError,
+    Refusal,
+    ValuesAnswer,
+    ValuesQuestion,
+    decode,
+    encode,
+)
 from eigenveil.privacy import Adjacency, Budget, Gaussian, Guarantee, guarantee_to_dict
 
 D, K = 6, 2

@@ -10,10 +10,7 @@ import numpy as np
 import pytest
 
 from eigenveil.exceptions import InvalidParameterError, QuorumLostError
-from eigenveil.federated import Limits
-from eigenveil.federated import Coordinator
-from eigenveil.federated import Happening, Journal
-from eigenveil.federated import Code, Refusal, encode
+from eigenveil.federated import Code, Coordinator, Happening, Journal, Limits, Refusal, encode
 from eigenveil.privacy import Approx, Budget
 from eigenveil.release import Release
 from tests.federated.coordinating import DECLARES, known, left_out, run, weights, wire

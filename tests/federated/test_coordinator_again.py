@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 
 from eigenveil.exceptions import InvalidParameterError, QuorumLostError, StateError
-from eigenveil.federated import Limits
-from eigenveil.federated import Coordinator
-from eigenveil.federated import Event, Happening, Journal
-from eigenveil.federated import Code, Refusal
+from eigenveil.federated import Code, Coordinator, Event, Happening, Journal, Limits, Refusal
 from eigenveil.release import Release
 from tests.federated.coordinating import left_out, run, weights, wire
 from tests.federated.stubs import NAMES, Clock, Stub, Wire, agreement

@@ -11,7 +11,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.federated import BasisAnswer, BasisQuestion, Code, Declaration, Invitation, Message, ProtocolError, Refusal, ValuesAnswer, ValuesQuestion, check_name, columns_digest, decode, encode, largest_size, orthonormal
+from eigenveil.federated import (
+    BasisAnswer,
+    BasisQuestion,
+    Code,
+    Declaration,
+    Invitation,
+    Message,
+    ProtocolError,
+    Refusal,
+    ValuesAnswer,
+    ValuesQuestion,
+    check_name,
+    columns_digest,
+    decode,
+    encode,
+    largest_size,
+    orthonormal,
+)
 
 BASIS = np.linalg.qr(np.random.default_rng(1).standard_normal((12, 3)))[0]
 ONES = np.ones(3)

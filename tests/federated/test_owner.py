@@ -14,12 +14,33 @@ from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
 )
-from eigenveil.federated import BasisAnswer, BasisQuestion, Code, Declaration, Invitation, Message, ProtocolError, ValuesAnswer, ValuesQuestion, columns_digest, decode, encode
-from eigenveil.federated import Owner
+from eigenveil.federated import (
+    BasisAnswer,
+    BasisQuestion,
+    Code,
+    Declaration,
+    Invitation,
+    Message,
+    Owner,
+    ProtocolError,
+    Records,
+    ValuesAnswer,
+    ValuesQuestion,
+    columns_digest,
+    decode,
+    encode,
+)
 from eigenveil.federated.owner_plans import _REST_SHARE
-from eigenveil.federated import Records
 from eigenveil.mechanisms import entries
-from eigenveil.privacy import Budget, Kind, Ledger, covers, delta_of, epsilon_of, guarantee_from_dict
+from eigenveil.privacy import (
+    Budget,
+    Kind,
+    Ledger,
+    covers,
+    delta_of,
+    epsilon_of,
+    guarantee_from_dict,
+)
 from eigenveil.rows import ArraySource, GroupedSource
 from tests.federated.one_owner import (
     ASKED,

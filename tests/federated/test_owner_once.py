@@ -20,11 +20,21 @@ from eigenveil.exceptions import (
     NothingFoundError,
     StateError,
 )
-from eigenveil.federated import answers
-from eigenveil.federated import Answers
-from eigenveil.federated import BasisAnswer, BasisQuestion, Code, Invitation, Refusal, ValuesAnswer, ValuesQuestion, decode, encode
-from eigenveil.federated import Owner
-from eigenveil.federated import Records
+from eigenveil.federated import (
+    Answers,
+    BasisAnswer,
+    BasisQuestion,
+    Code,
+    Invitation,
+    Owner,
+    Records,
+    Refusal,
+    ValuesAnswer,
+    ValuesQuestion,
+    answers,
+    decode,
+    encode,
+)
 from eigenveil.mechanisms import Gate
 from eigenveil.privacy import Adjacency, Gaussian, Ledger, Pure, epsilon_of
 from tests.federated.one_owner import (

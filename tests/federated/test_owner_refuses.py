@@ -13,9 +13,22 @@ from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
 )
-from eigenveil.federated import records
-from eigenveil.federated import BasisAnswer, BasisQuestion, Code, Declaration, Invitation, Message, Refusal, ValuesAnswer, ValuesQuestion, columns_digest, decode, encode
-from eigenveil.federated import Owner
+from eigenveil.federated import (
+    BasisAnswer,
+    BasisQuestion,
+    Code,
+    Declaration,
+    Invitation,
+    Message,
+    Owner,
+    Refusal,
+    ValuesAnswer,
+    ValuesQuestion,
+    columns_digest,
+    decode,
+    encode,
+    records,
+)
 from eigenveil.privacy import Ledger
 from tests.federated.one_owner import (
     ASKED,

@@ -18,9 +18,8 @@ import pytest
 pytest.importorskip("flwr")
 
 from eigenveil import Ledger, Release
+from eigenveil.federated import Happening, Journal, make_certificate, make_node_key
 from eigenveil.storage import JOURNAL
-from eigenveil.federated import make_certificate, make_node_key
-from eigenveil.federated import Happening, Journal
 from tests.cli.conftest import fails, invoke
 from tests.federated.standins import SECRET, serving
 from tests.federated.stubs import D, K

@@ -15,10 +15,22 @@ import pytest
 
 from eigenveil.cli.federate_status import standing
 from eigenveil.exceptions import QuorumLostError
-from eigenveil.federated import Agreement
-from eigenveil.federated import Coordinator
-from eigenveil.federated import Event, Happening, Journal
-from eigenveil.federated import BasisAnswer, BasisQuestion, Code, Declaration, Invitation, Refusal, ValuesAnswer, ValuesQuestion, decode
+from eigenveil.federated import (
+    Agreement,
+    BasisAnswer,
+    BasisQuestion,
+    Code,
+    Coordinator,
+    Declaration,
+    Event,
+    Happening,
+    Invitation,
+    Journal,
+    Refusal,
+    ValuesAnswer,
+    ValuesQuestion,
+    decode,
+)
 from eigenveil.release import Release
 from tests.federated.stubs import NAMES, Clock, Stub, Wire, agreement
 

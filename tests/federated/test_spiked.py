@@ -14,14 +14,11 @@ from eigenveil.exceptions import (
     InvalidParameterError,
     UnsupportedNotionError,
 )
-from eigenveil.federated import weights
-from eigenveil.federated import assembled, leading_basis
+from eigenveil.federated import assembled, leading_basis, weights
 from eigenveil.mechanisms import Gate, SphericalPCA
-from eigenveil.papers.spiked import SpikedValues
 from eigenveil.numerics import SimulationSource, SystemSource, subspace_distance
-from eigenveil.papers.spiked import SpikedModel
 from eigenveil.papers.fed import SpikedClient
-from eigenveil.papers.spiked import Spiked
+from eigenveil.papers.spiked import Spiked, SpikedModel, SpikedValues
 from eigenveil.privacy import Adjacency, Budget, Gaussian, Kind, Ledger, delta_of, split, strength
 from eigenveil.rows import open_rows
 from tests.mechanisms.test_spiked import observed

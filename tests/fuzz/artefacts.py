@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from eigenveil import Release
+from eigenveil.release import Signature, read_statement
 from eigenveil.release import files as stored
-from eigenveil.release import read_statement
-from eigenveil.release import Signature
 from eigenveil.report.page import render
 from eigenveil.storage import archive
 from tests.fuzz.case import Call, Case, Command

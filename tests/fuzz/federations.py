@@ -20,15 +20,23 @@ import numpy as np
 
 from eigenveil import Ledger
 from eigenveil.exceptions import FederationConnectionError
-from eigenveil.federated import Agreement, Limits
+from eigenveil.federated import (
+    Agreement,
+    BasisQuestion,
+    Coordinator,
+    InProcess,
+    Invitation,
+    Journal,
+    Limits,
+    Owner,
+    OwnerSettings,
+    ValuesQuestion,
+    columns_digest,
+    encode,
+    read_client,
+    read_server,
+)
 from eigenveil.storage import JOURNAL
-from eigenveil.federated import read_client, read_server
-from eigenveil.federated import Coordinator
-from eigenveil.federated import Journal
-from eigenveil.federated import BasisQuestion, Invitation, ValuesQuestion, columns_digest, encode
-from eigenveil.federated import Owner
-from eigenveil.federated import OwnerSettings
-from eigenveil.federated import InProcess
 from tests.federated.stubs import NAMES as OWNERS
 from tests.federated.stubs import Clock, Stub, agreement
 from tests.fuzz.case import Call, Case, Command, Outcome

@@ -9,13 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from eigenveil.federated import Coordinator
-from eigenveil.federated import Journal
-from eigenveil.federated import BasisAnswer, BasisQuestion, Declaration, Invitation, Message, ValuesAnswer, ValuesQuestion, decode, encode
-from eigenveil.federated import Owner
+from eigenveil.federated import (
+    BasisAnswer,
+    BasisQuestion,
+    Coordinator,
+    Declaration,
+    InProcess,
+    Invitation,
+    Journal,
+    Message,
+    Owner,
+    OwnerSettings,
+    ValuesAnswer,
+    ValuesQuestion,
+    decode,
+    encode,
+)
 from eigenveil.federated.secure import Agreed, Ready, Roll, SumInvitation, SumQuestion, Upload
-from eigenveil.federated import OwnerSettings
-from eigenveil.federated import InProcess
 from tests.federated.stubs import NAMES as OWNERS
 from tests.federated.stubs import Clock, D, K, Stub, agreement
 from tests.fuzz.case import Call, Case

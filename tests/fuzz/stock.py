@@ -23,9 +23,8 @@ from eigenveil import (
 )
 from eigenveil.federated import simulate
 from eigenveil.privacy import Adjacency, Gaussian, Ledger
-from eigenveil.release import Signature
+from eigenveil.release import SIGNATURE, SUMS, Signature
 from eigenveil.rows import ArraySource
-from eigenveil.release import SIGNATURE, SUMS
 from tests.federated.stubs import NAMES as OWNERS
 from tests.federated.stubs import Stub, agreement
 from tests.fuzz.secrets import NUMBER

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivatePCA
-from eigenveil.engines import device
-from eigenveil.engines import DeviceSource
+from eigenveil.engines import DeviceSource, device
 from eigenveil.engines import host_to_device as brought
 from eigenveil.exact import Clip, DistanceCounts, MomentSum, SquareSum, VectorSum
 

@@ -8,8 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from eigenveil import ContinualCovariance, Ledger
-from eigenveil.estimators import DailyEstimator
-from eigenveil.estimators import DailyState
+from eigenveil.estimators import DailyEstimator, DailyState
 from eigenveil.exact import packed
 from eigenveil.exceptions import DuplicateBatchError, StateError
 from tests.kill.streams import HARNESS

@@ -14,17 +14,30 @@ import numpy as np
 
 from eigenveil import Ledger, Release
 from eigenveil.exceptions import QuorumLostError
-from eigenveil.federated import Answers
-from eigenveil.storage import JOURNAL
-from eigenveil.federated import read_server
-from eigenveil.federated import Coordinator
-from eigenveil.federated import Event, Happening, Journal
-from eigenveil.federated import BasisQuestion, Code, Invitation, ProtocolError, ValuesQuestion, columns_digest, decode, encode
-from eigenveil.federated import Owner
-from eigenveil.federated import Records
-from eigenveil.federated import OwnerSettings
-from eigenveil.federated import Answering, InProcess, simulate
+from eigenveil.federated import (
+    Answering,
+    Answers,
+    BasisQuestion,
+    Code,
+    Coordinator,
+    Event,
+    Happening,
+    InProcess,
+    Invitation,
+    Journal,
+    Owner,
+    OwnerSettings,
+    ProtocolError,
+    Records,
+    ValuesQuestion,
+    columns_digest,
+    decode,
+    encode,
+    read_server,
+    simulate,
+)
 from eigenveil.release import SUMS
+from eigenveil.storage import JOURNAL
 from tests.federated.stubs import NAMES, Stub
 from tests.kill.artefacts import ROWS, clear, unexplained
 from tests.kill.points import append

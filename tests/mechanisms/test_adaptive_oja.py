@@ -9,11 +9,9 @@ import pytest
 from eigenveil.audit import audit
 from eigenveil.exact import REACH, BasisProduct, Batches, Clip, update_counts
 from eigenveil.exceptions import BudgetExceededError, NothingFoundError
-from eigenveil.papers.kpca import AdaptiveOjaPCA
-from eigenveil.mechanisms import Gate, OjaPCA
-from eigenveil.mechanisms import OnePassState
+from eigenveil.mechanisms import Gate, OjaPCA, OnePassState
 from eigenveil.numerics import SimulationSource
-from eigenveil.papers.kpca import adaptive_oja
+from eigenveil.papers.kpca import AdaptiveOjaPCA, adaptive_oja
 from eigenveil.privacy import Adjacency, Gaussian, Ledger, Pure, compose
 from eigenveil.rows import Batch, MatrixSource, open_rows
 from tests.conformance import batches, case

@@ -10,9 +10,7 @@ from scipy.stats import ks_2samp
 
 from eigenveil.exact import Clip, LazyGaussian, moment_products, second_moment
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms import analyze_gauss
-from eigenveil.mechanisms import AnalyzeGaussPCA, release
-from eigenveil.mechanisms import wide
+from eigenveil.mechanisms import AnalyzeGaussPCA, analyze_gauss, release, wide
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency
 from eigenveil.rows import open_rows

@@ -11,7 +11,15 @@ import pytest
 
 from eigenveil.exact import Clip, second_moment, total
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
-from eigenveil.mechanisms import AnalyzeGaussPCA, Gate, GaussCov, GaussianNoise, LaplaceNoise, PrivateMean, release
+from eigenveil.mechanisms import (
+    AnalyzeGaussPCA,
+    Gate,
+    GaussCov,
+    GaussianNoise,
+    LaplaceNoise,
+    PrivateMean,
+    release,
+)
 from eigenveil.numerics import SimulationSource, SystemSource
 from eigenveil.privacy import GROUP, Adjacency, Composed, Gaussian, Ledger, Pure
 from eigenveil.rows import Batch, GroupedSource, open_rows

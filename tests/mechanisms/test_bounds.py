@@ -5,8 +5,7 @@ import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import EigenveilError, InvalidBudgetError, InvalidParameterError
-from eigenveil.planning import Situation
-from eigenveil.planning import box_of, by_column
+from eigenveil.planning import Situation, box_of, by_column
 from eigenveil.privacy import Budget
 
 ROWS = np.random.default_rng(0).standard_normal((40, 3))

@@ -8,11 +8,8 @@ import pytest
 
 from eigenveil.exact import BasisProduct, update_sum
 from eigenveil.exceptions import BudgetExceededError, InvalidDataError, InvalidParameterError
-from eigenveil.papers.kpca import BoxedOjaPCA
-from eigenveil.mechanisms import GaussianNoise
-from eigenveil.mechanisms import OnePassState
-from eigenveil.papers.kpca import boxed_oja
-from eigenveil.papers.kpca import halves, printed_cost
+from eigenveil.mechanisms import GaussianNoise, OnePassState
+from eigenveil.papers.kpca import BoxedOjaPCA, boxed_oja, halves, printed_cost
 from eigenveil.privacy import Adjacency, Ledger
 from eigenveil.rows import Batch, MatrixSource, open_rows
 from tests.conformance import batches, case

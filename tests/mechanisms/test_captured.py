@@ -7,8 +7,16 @@ import numpy as np
 import pytest
 
 from eigenveil.exact import Clip, captured, second_moment
-from eigenveil.mechanisms import CapturedVariance, ComponentStages, Further, Gate, GaussianNoise, LaplaceNoise, SphericalPCA
-from eigenveil.mechanisms import captured_pays
+from eigenveil.mechanisms import (
+    CapturedVariance,
+    ComponentStages,
+    Further,
+    Gate,
+    GaussianNoise,
+    LaplaceNoise,
+    SphericalPCA,
+    captured_pays,
+)
 from eigenveil.numerics import FixedPoint, SimulationSource
 from eigenveil.privacy import Adjacency, split
 from eigenveil.rows import open_rows

@@ -3,7 +3,14 @@
 import numpy as np
 
 from eigenveil.exact import CircleSource, Clip, total
-from eigenveil.mechanisms import Centred, GaussCov, GaussianNoise, LaplaceNoise, PrivateMean, Uncentred
+from eigenveil.mechanisms import (
+    Centred,
+    GaussCov,
+    GaussianNoise,
+    LaplaceNoise,
+    PrivateMean,
+    Uncentred,
+)
 from eigenveil.papers.covrev import LapCov
 from eigenveil.privacy import split
 from tests.conformance import case

@@ -13,9 +13,19 @@ from eigenveil.exceptions import (
     NothingFoundError,
     UnsupportedNotionError,
 )
-from eigenveil.mechanisms import ColumnScale, Gate, GaussCov, GaussianNoise, LaplaceNoise, Paired, Scaled, Uncentred
-from eigenveil.mechanisms import vector_noise
-from eigenveil.mechanisms import enough_for_scales, scale_share
+from eigenveil.mechanisms import (
+    ColumnScale,
+    Gate,
+    GaussCov,
+    GaussianNoise,
+    LaplaceNoise,
+    Paired,
+    Scaled,
+    Uncentred,
+    enough_for_scales,
+    scale_share,
+    vector_noise,
+)
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency, Gaussian, Pure, epsilon_of, part
 from eigenveil.rows import PairedSource, ScaledSource, open_rows

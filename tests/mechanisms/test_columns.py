@@ -5,9 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.mechanisms import FoundScales, without_hidden
-from eigenveil.mechanisms import Columns
-from eigenveil.mechanisms import NoisyMatrix
+from eigenveil.mechanisms import Columns, FoundScales, NoisyMatrix, without_hidden
 
 
 def columns(scale, sure=None, **others):

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from eigenveil.exact import GaussianLaw
-from eigenveil.mechanisms import leading
-from eigenveil.mechanisms import NoisyMatrix
+from eigenveil.mechanisms import NoisyMatrix, leading
 
 SPECTRUM = np.array([0.30, 0.25, 0.21, 0.17, 0.05, 0.02])  # of six columns of one table
 

@@ -8,7 +8,17 @@ import pytest
 from scipy.stats import chi2
 
 import eigenveil.exact
-from eigenveil.exact import COEFFICIENT_BITS, Clip, DailyMoments, answer_weights, coefficients, contributions, day_sensitivity, packed, unpacked
+from eigenveil.exact import (
+    COEFFICIENT_BITS,
+    Clip,
+    DailyMoments,
+    answer_weights,
+    coefficients,
+    contributions,
+    day_sensitivity,
+    packed,
+    unpacked,
+)
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms import ContinualCov, DailyDraw, DailyGate
 from eigenveil.numerics import SimulationSource

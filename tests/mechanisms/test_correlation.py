@@ -19,16 +19,18 @@ from eigenveil.exceptions import (
     UnsupportedNotionError,
     WholeTurnsWarning,
 )
-from eigenveil.mechanisms import GaussCov
-from eigenveil.mechanisms import CentredResult
-from eigenveil.mechanisms import CorrelationPCA, standardised
-from eigenveil.mechanisms import CORRELATION
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms import NoisyMatrix
+from eigenveil.mechanisms import (
+    CORRELATION,
+    CentredResult,
+    CorrelationPCA,
+    Gate,
+    GaussCov,
+    NoisyMatrix,
+    standardised,
+)
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Ledger
-from eigenveil.release import Release
-from eigenveil.release import check_consistency
+from eigenveil.release import Release, check_consistency
 from tests.conformance import case
 from tests.mechanisms.test_front import FEW_ROWS, FRONT, MANY_ROWS, SEARCHED, UNITS, front
 

@@ -8,10 +8,7 @@ import pytest
 
 from eigenveil.exact import Clip, count, total
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
-from eigenveil.mechanisms import counted
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms import PrivateMean
-from eigenveil.mechanisms import COUNT_SHARE, Counted, DrawnRowsGate
+from eigenveil.mechanisms import COUNT_SHARE, Counted, DrawnRowsGate, Gate, PrivateMean, counted
 from eigenveil.numerics import SimulationSource, SystemSource
 from eigenveil.privacy import Gaussian, covers
 from eigenveil.rows import ScaledSource, drawn_rows, open_rows

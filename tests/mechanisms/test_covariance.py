@@ -9,10 +9,19 @@ from scipy.special import iv
 from eigenveil.datasets import zipf_norms
 from eigenveil.exact import Clip, eigenvalues, second_moment
 from eigenveil.mechanisms import AdaptiveCleanedCov, CleanedCov, Gate, GaussCov, WishartCov, release
-from eigenveil.papers.covrev import AdaptiveCov, BinghamDirection, CoinPressCov, ExponentialCov, LapCov, ProjectedCov, SeparateCov, ZeroCov
 from eigenveil.mechanisms import cleaned as adaptive_cleaned
 from eigenveil.numerics import SimulationSource
-from eigenveil.papers.covrev import adaptive
+from eigenveil.papers.covrev import (
+    AdaptiveCov,
+    BinghamDirection,
+    CoinPressCov,
+    ExponentialCov,
+    LapCov,
+    ProjectedCov,
+    SeparateCov,
+    ZeroCov,
+    adaptive,
+)
 from eigenveil.privacy import Adjacency, epsilon_of, rho_of
 from eigenveil.rows import open_rows
 from tests.conformance import case

@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 
 from eigenveil.exact import LARGEST_NORM, NO_EXPONENT, Clip, distance_counts
-from eigenveil.mechanisms import GaussianNoise, LaplaceNoise, release
-from eigenveil.mechanisms import FALSE_ALARM, PrivateDistances, distance_share, laplace_sum, searchable
+from eigenveil.mechanisms import (
+    FALSE_ALARM,
+    GaussianNoise,
+    LaplaceNoise,
+    PrivateDistances,
+    distance_share,
+    laplace_sum,
+    release,
+    searchable,
+)
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency, Gaussian, Pure
 from eigenveil.rows import GroupedSource, open_rows

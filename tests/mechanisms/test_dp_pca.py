@@ -9,11 +9,9 @@ from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
 )
-from eigenveil.papers.kpca import DeflationPCA
 from eigenveil.mechanisms import GaussianNoise
-from eigenveil.papers.dppca import TruncatedMeanPCA
-from eigenveil.papers.dppca import ShuffledOjaPCA
-from eigenveil.papers.kpca import printed_cost
+from eigenveil.papers.dppca import ShuffledOjaPCA, TruncatedMeanPCA
+from eigenveil.papers.kpca import DeflationPCA, printed_cost
 from eigenveil.privacy import Adjacency, Gaussian, Ledger
 from eigenveil.rows import Batch, MatrixSource, open_rows
 from tests.conformance import batches, case

@@ -5,8 +5,7 @@ import pytest
 
 from eigenveil import PrivateCovariance
 from eigenveil.exact import LARGEST_NORM, Clip
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms import EllipticalCov
+from eigenveil.mechanisms import EllipticalCov, Gate
 from eigenveil.numerics import SimulationSource, unit_shares, variance_shares
 from eigenveil.privacy import Adjacency, Gaussian, rho_of
 from eigenveil.rows import open_rows

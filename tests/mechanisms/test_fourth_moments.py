@@ -8,8 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from eigenveil.exact import Clip, SquaredSource, second_moment
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms import SPREAD_SHARE, FourthMoments
+from eigenveil.mechanisms import SPREAD_SHARE, FourthMoments, Gate
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Gaussian
 from eigenveil.rows import open_rows as open_table

@@ -17,9 +17,7 @@ from eigenveil.exceptions import (
     TooFewRowsError,
     WholeTurnsWarning,
 )
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms import ColumnScale, FoundScales
-from eigenveil.mechanisms import Front
+from eigenveil.mechanisms import ColumnScale, FoundScales, Front, Gate
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency, Ledger, rho_of
 from eigenveil.rows import open_rows

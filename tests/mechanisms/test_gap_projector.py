@@ -9,12 +9,18 @@ import pytest
 from eigenveil.audit import audit
 from eigenveil.exact import Clip, eigengap, projector, projector_sensitivity, second_moment
 from eigenveil.exceptions import GapTooSmallError, InvalidParameterError, UnsupportedNotionError
-from eigenveil.mechanisms import AnalyzeGaussPCA, Gate, GaussianNoise, release
-from eigenveil.papers.kpca import GapProjectorPCA, PrivateGap
-from eigenveil.mechanisms import GaussCov
+from eigenveil.mechanisms import AnalyzeGaussPCA, Gate, GaussCov, GaussianNoise, release
 from eigenveil.numerics import SimulationSource
-from eigenveil.papers.kpca import ProjectorStep
-from eigenveil.privacy import Adjacency, Budget, Gaussian, Ledger, delta_of, gaussian_delta, strength
+from eigenveil.papers.kpca import GapProjectorPCA, PrivateGap, ProjectorStep
+from eigenveil.privacy import (
+    Adjacency,
+    Budget,
+    Gaussian,
+    Ledger,
+    delta_of,
+    gaussian_delta,
+    strength,
+)
 from eigenveil.rows import open_rows
 from tests.conformance import case
 from tests.statistics import variance_p_value

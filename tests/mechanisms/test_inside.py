@@ -8,8 +8,7 @@ import pytest
 from eigenveil.exact import Clip, ProjectedSource, second_moment
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.federated import ProjectedMoment
-from eigenveil.mechanisms import directions
-from eigenveil.mechanisms import Gate
+from eigenveil.mechanisms import Gate, directions
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency
 from eigenveil.rows import ArraySource

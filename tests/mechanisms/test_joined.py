@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from eigenveil.exact import Clip, column_counts
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms import JoinedRegression
-from eigenveil.mechanisms import ColumnsSource
+from eigenveil.mechanisms import ColumnsSource, Gate, JoinedRegression
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency, compose
 from eigenveil.rows import PairedSource, open_rows

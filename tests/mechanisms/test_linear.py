@@ -8,12 +8,21 @@ import pytest
 
 from eigenveil.exact import Clip, total
 from eigenveil.exceptions import NothingFoundError
-from eigenveil.mechanisms import Gate, GaussCov, PrivateMean, PrivateTrace, WishartCov
-from eigenveil.mechanisms import vector_noise
-from eigenveil.mechanisms import ColumnScale
-from eigenveil.mechanisms import PrivateDistances
-from eigenveil.mechanisms import CentreSteps, LinearStages, Stage, TargetSteps
-from eigenveil.mechanisms import ColumnsSource
+from eigenveil.mechanisms import (
+    CentreSteps,
+    ColumnScale,
+    ColumnsSource,
+    Gate,
+    GaussCov,
+    LinearStages,
+    PrivateDistances,
+    PrivateMean,
+    PrivateTrace,
+    Stage,
+    TargetSteps,
+    WishartCov,
+    vector_noise,
+)
 from eigenveil.numerics import SimulationSource
 from eigenveil.planning import clips, divided, searchable
 from eigenveil.privacy import Adjacency, Gaussian, Pure, compose, part

@@ -8,10 +8,9 @@ import pytest
 
 from eigenveil.exact import Clip
 from eigenveil.exceptions import BudgetExceededError, InvalidDataError, NothingFoundError
-from eigenveil.mechanisms import Gate, GaussCov, LocatedCentre
-from eigenveil.papers.covrev import LapCov, ZeroCov
-from eigenveil.mechanisms import enough_rows, mean_shares
+from eigenveil.mechanisms import Gate, GaussCov, LocatedCentre, enough_rows, mean_shares
 from eigenveil.numerics import SimulationSource
+from eigenveil.papers.covrev import LapCov, ZeroCov
 from eigenveil.privacy import Adjacency, Gaussian, Ledger, Pure, compose, epsilon_of, rho_of
 from eigenveil.rows import open_rows
 from tests.conformance import case

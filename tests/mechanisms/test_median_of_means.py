@@ -8,9 +8,7 @@ import pytest
 
 from eigenveil.exact import Clip, value_counts
 from eigenveil.exceptions import InvalidBudgetError, InvalidDataError, UnsupportedNotionError
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms import ColumnsSource
-from eigenveil.mechanisms import MedianOfMeans, blocks_of, findable, free_ends
+from eigenveil.mechanisms import ColumnsSource, Gate, MedianOfMeans, blocks_of, findable, free_ends
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency, Pure
 from eigenveil.rows import GroupedSource, open_rows

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit
-from eigenveil.exact import updates
-from eigenveil.exact import BasisProduct, Clip
+from eigenveil.exact import BasisProduct, Clip, updates
 from eigenveil.exact import basis_products as moment_columns
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
-from eigenveil.mechanisms import Gate, GaussianNoise, OjaPCA
-from eigenveil.mechanisms import OnePassState
+from eigenveil.mechanisms import Gate, GaussianNoise, OjaPCA, OnePassState
 from eigenveil.numerics import SimulationSource, SystemSource
 from eigenveil.privacy import Adjacency, Gaussian
 from eigenveil.rows import Batch, open_rows

@@ -7,8 +7,7 @@ import pytest
 
 from eigenveil.exact import Clip
 from eigenveil.exceptions import InvalidDataError, UnsupportedNotionError
-from eigenveil.mechanisms import Gate, OjaPCA, PowerPCA
-from eigenveil.mechanisms import OnePassState
+from eigenveil.mechanisms import Gate, OjaPCA, OnePassState, PowerPCA
 from eigenveil.numerics import SimulationSource
 from eigenveil.papers.kpca import AdaptiveOjaPCA, TangentOjaPCA
 from eigenveil.privacy import Adjacency, Ledger

@@ -8,12 +8,17 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit_mechanism
-from eigenveil.exact import OUTSIDE_SCALE, BasisProduct, Clip, moment_columns, second_moment, unscaled
+from eigenveil.exact import (
+    OUTSIDE_SCALE,
+    BasisProduct,
+    Clip,
+    moment_columns,
+    second_moment,
+    unscaled,
+)
 from eigenveil.exact import basis_products as products
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.mechanisms import power
-from eigenveil.mechanisms import Gate, GaussianNoise, PowerPCA, SphericalPCA
-from eigenveil.mechanisms import directions
+from eigenveil.mechanisms import Gate, GaussianNoise, PowerPCA, SphericalPCA, directions, power
 from eigenveil.numerics import SimulationSource, eigenpairs_of_image, top_eigenpairs
 from eigenveil.privacy import GROUP, ROW, Adjacency, Gaussian, Ledger, compose
 from eigenveil.rows import ArraySource, GroupedSource, IterableSource, open_rows

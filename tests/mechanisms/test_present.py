@@ -7,9 +7,18 @@ import pytest
 
 from eigenveil.exact import Clip, PresentSource, second_moment, total
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.mechanisms import Gate, GaussCov, GaussianNoise, LaplaceNoise, PrivateMean, Uncentred, WishartCov
-from eigenveil.mechanisms import NoisyMatrix
-from eigenveil.mechanisms import Present, missing_shares
+from eigenveil.mechanisms import (
+    Gate,
+    GaussCov,
+    GaussianNoise,
+    LaplaceNoise,
+    NoisyMatrix,
+    Present,
+    PrivateMean,
+    Uncentred,
+    WishartCov,
+    missing_shares,
+)
 from eigenveil.numerics import PairShares, SimulationSource
 from eigenveil.privacy import Adjacency, Gaussian, Pure
 from eigenveil.rows import open_rows

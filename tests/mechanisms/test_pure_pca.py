@@ -5,11 +5,18 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.exact import SMALLEST_NORM, Clip, along, along_with_rest, compressed_with_rest, second_moment
+from eigenveil.exact import (
+    SMALLEST_NORM,
+    Clip,
+    along,
+    along_with_rest,
+    compressed_with_rest,
+    second_moment,
+)
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.papers.covrev import ExponentialPCA, LapCov, LaplacePCA
 from eigenveil.mechanisms import Gate, WishartCov, WishartPCA
 from eigenveil.numerics import SimulationSource, captured_variance, top_eigenpairs
+from eigenveil.papers.covrev import ExponentialPCA, LapCov, LaplacePCA
 from eigenveil.privacy import Adjacency, Ledger, epsilon_of, rho_of
 from eigenveil.rows import open_rows
 from tests.conformance import case

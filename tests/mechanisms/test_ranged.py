@@ -8,11 +8,19 @@ import pytest
 
 from eigenveil.exact import LARGEST_NORM, Clip
 from eigenveil.exceptions import BudgetExceededError, NothingFoundError
-from eigenveil.papers.covrev import CoinPressCov, LapCov
-from eigenveil.mechanisms import Gate, GaussCov, GaussianNoise, LaplaceNoise, LocatedCentre, PrivateRadiusClip
-from eigenveil.mechanisms import AdaptiveCleanedCov
-from eigenveil.mechanisms import PrivateDistances, noise_rows
+from eigenveil.mechanisms import (
+    AdaptiveCleanedCov,
+    Gate,
+    GaussCov,
+    GaussianNoise,
+    LaplaceNoise,
+    LocatedCentre,
+    PrivateDistances,
+    PrivateRadiusClip,
+    noise_rows,
+)
 from eigenveil.numerics import SimulationSource
+from eigenveil.papers.covrev import CoinPressCov, LapCov
 from eigenveil.privacy import Adjacency, Gaussian, Ledger, Pure, epsilon_of, rho_of
 from eigenveil.rows import open_rows
 from tests.conformance import case

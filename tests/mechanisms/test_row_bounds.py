@@ -8,10 +8,15 @@ import pytest
 
 from eigenveil.exact import LARGEST_NORM, NO_EXPONENT, Clip
 from eigenveil.exceptions import NothingFoundError
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms import NoisyDistances
-from eigenveil.mechanisms import ReleasedScales
-from eigenveil.mechanisms import FrontBounds, LocatedBounds, RadiusBounds, RowBounds
+from eigenveil.mechanisms import (
+    FrontBounds,
+    Gate,
+    LocatedBounds,
+    NoisyDistances,
+    RadiusBounds,
+    ReleasedScales,
+    RowBounds,
+)
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency, Gaussian, covers
 from eigenveil.rows import Batch

@@ -7,13 +7,20 @@ import pytest
 
 from eigenveil.exact import Bounded, Clip, add_noise, norm_counts, rows_beyond, trace
 from eigenveil.exceptions import InvalidBudgetError, InvalidParameterError
-from eigenveil.mechanisms import sparse_vector
-from eigenveil.papers.covrev import ClippingThreshold, PrivateRadius
-from eigenveil.mechanisms import Gate, GaussianNoise, LaplaceNoise, PrivateQuantile, PrivateTrace, SparseVector, release
-from eigenveil.papers.kpca import StabilityHistogram
+from eigenveil.mechanisms import (
+    Gate,
+    GaussianNoise,
+    LaplaceNoise,
+    PrivateQuantile,
+    PrivateTrace,
+    SparseVector,
+    release,
+    sparse_vector,
+)
 from eigenveil.mechanisms import median_of_means as quantile
 from eigenveil.numerics import FixedPoint, SimulationSource
-from eigenveil.papers.covrev import NoiseBound
+from eigenveil.papers.covrev import ClippingThreshold, NoiseBound, PrivateRadius
+from eigenveil.papers.kpca import StabilityHistogram
 from eigenveil.privacy import Adjacency
 from eigenveil.rows import open_rows
 from tests.conformance import case

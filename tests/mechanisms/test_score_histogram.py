@@ -12,9 +12,13 @@ import pytest
 from eigenveil import PrivatePCA, Release, open_rows
 from eigenveil.exact import Frame, score_counts
 from eigenveil.exceptions import EigenveilError, VerificationError
-from eigenveil.mechanisms import ScoreHistogram
-from eigenveil.mechanisms import GaussianNoise, LaplaceNoise
-from eigenveil.mechanisms import SCORE_SHARE, score_bins
+from eigenveil.mechanisms import (
+    SCORE_SHARE,
+    GaussianNoise,
+    LaplaceNoise,
+    ScoreHistogram,
+    score_bins,
+)
 from eigenveil.release import check_arrays
 from eigenveil.rows import ShownSource
 from tests.cli.conftest import invoke

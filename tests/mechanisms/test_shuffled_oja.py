@@ -10,10 +10,8 @@ from eigenveil.audit import audit
 from eigenveil.exact import Clip
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
 from eigenveil.mechanisms import Gate
-from eigenveil.papers.dppca import ShuffledOjaPCA
 from eigenveil.numerics import SimulationSource
-from eigenveil.papers.dppca import shuffled_oja
-from eigenveil.papers.dppca import ShuffledRecords, shuffled_records
+from eigenveil.papers.dppca import ShuffledOjaPCA, ShuffledRecords, shuffled_oja, shuffled_records
 from eigenveil.privacy import Adjacency, Gaussian, local_mu
 from eigenveil.rows import Batch, MatrixBatch, MatrixSource, open_rows
 from eigenveil.rows.matrices import _Dense

@@ -6,12 +6,28 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.exact import Clip, along, eigengap, eigenvalues, leading, second_moment, weighted_eigenvalues
+from eigenveil.exact import (
+    Clip,
+    along,
+    eigengap,
+    eigenvalues,
+    leading,
+    second_moment,
+    weighted_eigenvalues,
+)
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms import GaussianNoise, LaplaceNoise, PrivateEigenvalues, PrivateNoiseVariance, PrivateRank, PrivateVariances, release
-from eigenveil.papers.kpca import PrivateGap
-from eigenveil.mechanisms import bulk_weights
+from eigenveil.mechanisms import (
+    GaussianNoise,
+    LaplaceNoise,
+    PrivateEigenvalues,
+    PrivateNoiseVariance,
+    PrivateRank,
+    PrivateVariances,
+    bulk_weights,
+    release,
+)
 from eigenveil.numerics import FixedPoint, SimulationSource
+from eigenveil.papers.kpca import PrivateGap
 from eigenveil.privacy import Adjacency, Budget, Gaussian, strength
 from eigenveil.rows import open_rows
 from tests.conformance import case

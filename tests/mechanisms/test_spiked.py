@@ -10,9 +10,8 @@ from eigenveil.audit import audit_mechanism
 from eigenveil.exact import Clip, compressed, projector, second_moment
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
 from eigenveil.mechanisms import Gate, GaussCov
-from eigenveil.papers.spiked import SpikedPCA, SpikedProjector, SpikedValues
 from eigenveil.numerics import SimulationSource, subspace_distance, top_eigenpairs
-from eigenveil.papers.spiked import SpikedModel
+from eigenveil.papers.spiked import SpikedModel, SpikedPCA, SpikedProjector, SpikedValues
 from eigenveil.privacy import Adjacency, Kind, rho_of
 from eigenveil.rows import open_rows
 from tests.conformance import case

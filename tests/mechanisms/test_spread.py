@@ -9,9 +9,8 @@ from eigenveil.audit import audit
 from eigenveil.exact import BasisProduct, Clip
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, NothingFoundError
 from eigenveil.mechanisms import Gate, release
-from eigenveil.papers.kpca import PrivateSpread
 from eigenveil.numerics import SimulationSource
-from eigenveil.papers.kpca import ZERO_SPREAD, quarter_octave, spread_counts
+from eigenveil.papers.kpca import ZERO_SPREAD, PrivateSpread, quarter_octave, spread_counts
 from eigenveil.privacy import Adjacency, Approx, Ledger, noise_scale
 from eigenveil.rows import Batch, MatrixBatch, MatrixSource
 from tests.conformance import case

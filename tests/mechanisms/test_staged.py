@@ -7,9 +7,23 @@ import pytest
 
 from eigenveil.exact import Clip, eigenvalues, inside, moment_products, second_moment
 from eigenveil.exceptions import NothingFoundError
-from eigenveil.mechanisms import ComponentStages, Further, Gate, GaussCov, GaussianNoise, PrivateRank, PrivateVariances, Scaled, ScoreHistogram, SphericalPCA, TangentPCA, Uncentred, Variances
-from eigenveil.mechanisms import ColumnScale
-from eigenveil.mechanisms import PrivateDistances
+from eigenveil.mechanisms import (
+    ColumnScale,
+    ComponentStages,
+    Further,
+    Gate,
+    GaussCov,
+    GaussianNoise,
+    PrivateDistances,
+    PrivateRank,
+    PrivateVariances,
+    Scaled,
+    ScoreHistogram,
+    SphericalPCA,
+    TangentPCA,
+    Uncentred,
+    Variances,
+)
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency, Gaussian, compose, split
 from eigenveil.rows import open_rows

@@ -8,12 +8,15 @@ import pytest
 
 from eigenveil.exact import Clip, column_squares
 from eigenveil.exceptions import BudgetExceededError
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms import OjaPCA
-from eigenveil.mechanisms import OnePassState
-from eigenveil.mechanisms import ReleasedScales
-from eigenveil.mechanisms import RowBounds
-from eigenveil.mechanisms import standardised_by_itself, standardising_step
+from eigenveil.mechanisms import (
+    Gate,
+    OjaPCA,
+    OnePassState,
+    ReleasedScales,
+    RowBounds,
+    standardised_by_itself,
+    standardising_step,
+)
 from eigenveil.numerics import SimulationSource
 from eigenveil.papers.kpca import AdaptiveOjaPCA
 from eigenveil.privacy import Adjacency, Gaussian

@@ -7,8 +7,7 @@ import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import EigenveilError, InvalidParameterError, TooFewRowsError
-from eigenveil.planning import Situation, recommend
-from eigenveil.planning import what_would_do
+from eigenveil.planning import Situation, recommend, what_would_do
 from eigenveil.privacy import Budget
 
 PRIVATE = {"scale": "private"}

@@ -10,11 +10,20 @@ from scipy.stats import ks_2samp
 
 from eigenveil.exact import Clip, GaussianLaw, moment_products, second_moment
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
-from eigenveil.mechanisms import tangent
-from eigenveil.mechanisms import Gate, GaussCov, ProductNoise, SphericalPCA, TangentPCA, WishartPCA, release
-from eigenveil.mechanisms import directions
-from eigenveil.mechanisms import NoisyComponents, reliability
-from eigenveil.mechanisms import NoisyProduct
+from eigenveil.mechanisms import (
+    Gate,
+    GaussCov,
+    NoisyComponents,
+    NoisyProduct,
+    ProductNoise,
+    SphericalPCA,
+    TangentPCA,
+    WishartPCA,
+    directions,
+    release,
+    reliability,
+    tangent,
+)
 from eigenveil.numerics import SimulationSource, top_eigenpairs
 from eigenveil.privacy import Adjacency, Gaussian, Ledger, compose, split
 from eigenveil.rows import open_rows

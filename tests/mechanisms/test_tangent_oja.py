@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from eigenveil.exact import BasisProduct, Clip, update_counts
+from eigenveil.mechanisms import NoisyComponents, OnePassState
 from eigenveil.papers.kpca import AdaptiveOjaPCA, TangentOjaPCA
-from eigenveil.mechanisms import NoisyComponents
-from eigenveil.mechanisms import OnePassState
 from eigenveil.rows import Batch, open_rows
 from tests.conformance import batches, case
 from tests.mechanisms.test_adaptive_oja import tape

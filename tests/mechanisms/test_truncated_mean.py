@@ -10,10 +10,18 @@ from eigenveil.audit import audit
 from eigenveil.exact import BasisProduct, Clip
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, NothingFoundError
 from eigenveil.mechanisms import Gate, GaussianNoise, release
-from eigenveil.papers.kpca import PrivateSpread, TruncatedMean
 from eigenveil.numerics import FixedPoint, SimulationSource
-from eigenveil.papers.kpca import box_sum, coordinate_counts, split_bins
-from eigenveil.papers.kpca import CoordinateCentre, boxed_mean, halves, printed_cost
+from eigenveil.papers.kpca import (
+    CoordinateCentre,
+    PrivateSpread,
+    TruncatedMean,
+    box_sum,
+    boxed_mean,
+    coordinate_counts,
+    halves,
+    printed_cost,
+    split_bins,
+)
 from eigenveil.privacy import Adjacency, Approx, Composed, Ledger, delta_of
 from eigenveil.rows import Batch
 from tests.conformance import batches, case

@@ -8,7 +8,14 @@ from scipy.integrate import quad
 from scipy.optimize import minimize
 
 from eigenveil.exact import GaussianLaw, WishartLaw, add_symmetric_gaussian, two_sided_wishart
-from eigenveil.numerics import FixedPoint, SimulationSource, clean_eigenvalues, epanechnikov_hilbert, map_eigenvalues, project_to_simplex
+from eigenveil.numerics import (
+    FixedPoint,
+    SimulationSource,
+    clean_eigenvalues,
+    epanechnikov_hilbert,
+    map_eigenvalues,
+    project_to_simplex,
+)
 
 
 def gaussian(d, scale, seed):

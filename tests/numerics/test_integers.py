@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 
 from eigenveil.exact import GAUSSIAN, LAPLACE, add_noise, add_symmetric_gaussian
-from eigenveil.numerics import LARGEST, ExactSum, FixedPoint, SimulationSource, add, fitted, in_all, sum_of_products, whole, widened
+from eigenveil.numerics import (
+    LARGEST,
+    ExactSum,
+    FixedPoint,
+    SimulationSource,
+    add,
+    fitted,
+    in_all,
+    sum_of_products,
+    whole,
+    widened,
+)
 
 EDGE = 2**63 - 1
 LARGE = [EDGE, -EDGE, 2**70, -(2**70), 0, 1]

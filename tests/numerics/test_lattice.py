@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from eigenveil.exact import lattice
-from eigenveil.exact import GAUSSIAN, LAPLACE, QUANTILE_ERROR, add_noise, grid_exponent
+from eigenveil.exact import GAUSSIAN, LAPLACE, QUANTILE_ERROR, add_noise, grid_exponent, lattice
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics import FixedPoint, SimulationSource, SystemSource
 from tests.statistics import scale_p_value, variance_p_value

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from eigenveil.numerics import HOST, Place, SimulationSource, block_krylov, chacha_words, top_eigenpairs
+from eigenveil.numerics import (
+    HOST,
+    Place,
+    SimulationSource,
+    block_krylov,
+    chacha_words,
+    top_eigenpairs,
+)
 
 strict = pytest.importorskip("array_api_strict")
 THERE = Place(strict, strict.Device("CPU_DEVICE"))

@@ -7,7 +7,14 @@ import pytest
 from eigenveil.exact import GaussianLaw, add_symmetric_gaussian
 from eigenveil.exact.symmetric import _over_sqrt_two
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.numerics import FixedPoint, SimulationSource, captured_variance, relative_error, subspace_distance, top_eigenpairs
+from eigenveil.numerics import (
+    FixedPoint,
+    SimulationSource,
+    captured_variance,
+    relative_error,
+    subspace_distance,
+    top_eigenpairs,
+)
 from tests.statistics import variance_p_value
 
 

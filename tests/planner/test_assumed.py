@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from eigenveil.numerics import SimulationSource, unit_shares
-from eigenveil.planning import Situation, spiked
-from eigenveil.planning import AssumedTable, isotropic
+from eigenveil.planning import AssumedTable, Situation, isotropic, spiked
 from eigenveil.privacy import Budget
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)

@@ -3,8 +3,7 @@ from dataclasses import replace
 import pytest
 
 from eigenveil.mechanisms import entry
-from eigenveil.planning import Situation, choose
-from eigenveil.planning import AssumedTable
+from eigenveil.planning import AssumedTable, Situation, choose
 from eigenveil.planning.choice import _loss
 from eigenveil.privacy import Budget
 

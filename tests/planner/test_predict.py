@@ -12,7 +12,16 @@ from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import EigenveilError, InvalidParameterError
 from eigenveil.mechanisms import entries
 from eigenveil.numerics import captured_variance, relative_error
-from eigenveil.planning import Choice, Situation, choose, needed_epsilon, needed_rows, predictions, recommend, spiked
+from eigenveil.planning import (
+    Choice,
+    Situation,
+    choose,
+    needed_epsilon,
+    needed_rows,
+    predictions,
+    recommend,
+    spiked,
+)
 from eigenveil.planning import prediction as predict
 from eigenveil.privacy import Budget, Gaussian, strength
 from eigenveil.text import rounded_up

@@ -7,10 +7,14 @@ import pytest
 
 from eigenveil import PrivateRegression
 from eigenveil.exceptions import InvalidParameterError, TooFewRowsError
+from eigenveil.planning import (
+    RegressionPlan,
+    RegressionSituation,
+    needed_regression_epsilon,
+    needed_regression_rows,
+)
 from eigenveil.planning import predict_regression as regression
-from eigenveil.planning import RegressionPlan
 from eigenveil.planning.predict_regression import predict_regression
-from eigenveil.planning import RegressionSituation, needed_regression_epsilon, needed_regression_rows
 from eigenveil.privacy import Adjacency, Budget
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)

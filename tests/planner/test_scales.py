@@ -5,9 +5,8 @@ import pytest
 
 from eigenveil import PrivatePCA
 from eigenveil.exceptions import TooFewRowsError
-from eigenveil.planning import Situation, predictions, private_scale_share, recommend
+from eigenveil.planning import Situation, added_loss, predictions, private_scale_share, recommend
 from eigenveil.planning import prediction as predict
-from eigenveil.planning import added_loss
 from eigenveil.privacy import Budget
 
 

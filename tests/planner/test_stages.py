@@ -6,8 +6,7 @@ import pytest
 from eigenveil import PrivatePCA
 from eigenveil.exceptions import EigenveilError
 from eigenveil.numerics import captured_variance
-from eigenveil.planning import Situation, recommend
-from eigenveil.planning import free_centring
+from eigenveil.planning import Situation, free_centring, recommend
 from eigenveil.privacy import Budget
 
 

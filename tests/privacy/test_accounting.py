@@ -12,7 +12,24 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
-from eigenveil.privacy import CURVE_ERROR, ZCDP, Approx, Budget, Composed, Gaussian, Pure, compose, covers, delta_of, epsilon_of, fits, gaussian_delta, native, rho_of, split
+from eigenveil.privacy import (
+    CURVE_ERROR,
+    ZCDP,
+    Approx,
+    Budget,
+    Composed,
+    Gaussian,
+    Pure,
+    compose,
+    covers,
+    delta_of,
+    epsilon_of,
+    fits,
+    gaussian_delta,
+    native,
+    rho_of,
+    split,
+)
 
 
 @mp.workdps(60)

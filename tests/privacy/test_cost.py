@@ -5,7 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.privacy import ZCDP, Adjacency, Approx, Composed, Gaussian, Pure, cost_from_dict, cost_to_dict
+from eigenveil.privacy import (
+    ZCDP,
+    Adjacency,
+    Approx,
+    Composed,
+    Gaussian,
+    Pure,
+    cost_from_dict,
+    cost_to_dict,
+)
 
 numbers = st.floats(0, 1e6)
 leaves = st.one_of(

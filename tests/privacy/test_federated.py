@@ -5,7 +5,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.privacy import GROUP, ROW, ZCDP, Adjacency, Approx, Budget, FederatedGuarantee, Gaussian, Guarantee, Kind, Numerics, Pure, Unit, epsilon_of, fits, guarantee_from_dict, guarantee_to_dict
+from eigenveil.privacy import (
+    GROUP,
+    ROW,
+    ZCDP,
+    Adjacency,
+    Approx,
+    Budget,
+    FederatedGuarantee,
+    Gaussian,
+    Guarantee,
+    Kind,
+    Numerics,
+    Pure,
+    Unit,
+    epsilon_of,
+    fits,
+    guarantee_from_dict,
+    guarantee_to_dict,
+)
 
 PATIENTS, CLIENTS = Unit("person", "patient"), Unit("person", "client")
 

@@ -7,7 +7,26 @@ import numpy as np
 import pytest
 
 from eigenveil.exceptions import BudgetExceededError, UnsupportedNotionError
-from eigenveil.privacy import LEAK_SHARE, ZCDP, Approx, Budget, Composed, Gaussian, Pure, Spent, admit, delta_of, epsilon_of, fits, gaussian_mu, largest, left, rho_of, used, whole_strength
+from eigenveil.privacy import (
+    LEAK_SHARE,
+    ZCDP,
+    Approx,
+    Budget,
+    Composed,
+    Gaussian,
+    Pure,
+    Spent,
+    admit,
+    delta_of,
+    epsilon_of,
+    fits,
+    gaussian_mu,
+    largest,
+    left,
+    rho_of,
+    used,
+    whole_strength,
+)
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 KINDS = {

@@ -6,8 +6,7 @@ import pytest
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA, PrivateRegression
 from eigenveil.cli.ledger import as_csv, history
 from eigenveil.exceptions import LedgerError
-from eigenveil.privacy import ledger_file
-from eigenveil.privacy import GROUP, ROW, Adjacency, Gaussian
+from eigenveil.privacy import GROUP, ROW, Adjacency, Gaussian, ledger_file
 from eigenveil.rows import IterableSource
 from tests.cli.conftest import invoke
 

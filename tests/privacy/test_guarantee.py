@@ -8,7 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.privacy import GROUP, Adjacency, Budget, Composed, Gaussian, Guarantee, Kind, Numerics, Pure, Unit, epsilon_of, guarantee_from_dict, guarantee_to_dict, stated
+from eigenveil.privacy import (
+    GROUP,
+    Adjacency,
+    Budget,
+    Composed,
+    Gaussian,
+    Guarantee,
+    Kind,
+    Numerics,
+    Pure,
+    Unit,
+    epsilon_of,
+    guarantee_from_dict,
+    guarantee_to_dict,
+    stated,
+)
 
 
 def guarantee(**changes):

@@ -20,8 +20,20 @@ from eigenveil.exceptions import (
     StateError,
     UnfinishedLineWarning,
 )
-from eigenveil.privacy import accounting, ledger_file
-from eigenveil.privacy import GROUP, ROW, Adjacency, Approx, Gaussian, Ledger, Pure, Unit, epsilon_of, whole_strength
+from eigenveil.privacy import (
+    GROUP,
+    ROW,
+    Adjacency,
+    Approx,
+    Gaussian,
+    Ledger,
+    Pure,
+    Unit,
+    accounting,
+    epsilon_of,
+    ledger_file,
+    whole_strength,
+)
 
 REPLACE = Adjacency.REPLACE_ONE
 KILLS = 40

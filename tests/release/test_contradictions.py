@@ -23,8 +23,7 @@ from eigenveil import (
 )
 from eigenveil.exceptions import VerificationError
 from eigenveil.privacy import GROUP, Adjacency
-from eigenveil.release import files
-from eigenveil.release import decode_arrays, read_statement, require_paid
+from eigenveil.release import decode_arrays, files, read_statement, require_paid
 from eigenveil.report.page import render
 from tests.cli.conftest import fails, invoke
 

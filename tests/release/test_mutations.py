@@ -20,9 +20,9 @@ import pytest
 from eigenveil import PrivateCovariance, PrivatePCA, Release
 from eigenveil.cli.printing import headline
 from eigenveil.exceptions import EigenveilError, VerificationError
+from eigenveil.release import FORMATS
 from eigenveil.release import files as stored
 from eigenveil.release.export import export
-from eigenveil.release import FORMATS
 from eigenveil.report import figures
 from eigenveil.report.page import PAGE_FORMAT
 from tests.cli.conftest import invoke

@@ -18,13 +18,11 @@ import eigenveil.release
 from eigenveil import Release
 from eigenveil.cli import main
 from eigenveil.exceptions import InvalidParameterError, VerificationError
-from eigenveil.privacy import Adjacency, Budget, FederatedGuarantee, Kind, Pure, Unit
-from eigenveil.privacy import Contribution
+from eigenveil.privacy import Adjacency, Budget, Contribution, FederatedGuarantee, Kind, Pure, Unit
 from eigenveil.release import content as schema
 from eigenveil.release.export import export
 from eigenveil.report import figures, write
-from eigenveil.report.page import render
-from eigenveil.report.page import promises
+from eigenveil.report.page import promises, render
 from tests.report.test_page import Page
 
 from .samples import HOSTILE, guarantee, settings

@@ -5,7 +5,19 @@ import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.release import conditional_means, factor_analysis, least_variance_weights, mahalanobis, partial_correlation_threshold, partial_correlations, principal_component_regression, regression, sample, standard_errors, whitening
+from eigenveil.release import (
+    conditional_means,
+    factor_analysis,
+    least_variance_weights,
+    mahalanobis,
+    partial_correlation_threshold,
+    partial_correlations,
+    principal_component_regression,
+    regression,
+    sample,
+    standard_errors,
+    whitening,
+)
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((4000, 3)) @ np.array([[1, 0.5, 0], [0, 1, 0.5], [0, 0, 1.0]]) + 2.0

@@ -12,8 +12,16 @@ from sklearn.exceptions import NotFittedError
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import InvalidParameterError, MissingExtraError
 from eigenveil.privacy import Adjacency, Composed, Gaussian
-from eigenveil.report import CovarianceDisplay, LoadingsDisplay, PlanDisplay, ScreeDisplay, SpendDisplay
-from eigenveil.report import GREY, NOISE, SIGNAL
+from eigenveil.report import (
+    GREY,
+    NOISE,
+    SIGNAL,
+    CovarianceDisplay,
+    LoadingsDisplay,
+    PlanDisplay,
+    ScreeDisplay,
+    SpendDisplay,
+)
 from tests.release.samples import HOSTILE, components, covariance
 
 matplotlib.use("Agg")

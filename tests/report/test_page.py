@@ -13,9 +13,8 @@ from eigenveil.cli.printing import components as components_table
 from eigenveil.cli.printing import headline
 from eigenveil.exceptions import ColumnsLeftOutWarning
 from eigenveil.privacy import Balance
-from eigenveil.report.page import render
-from eigenveil.report.page import promise
 from eigenveil.report import left_out
+from eigenveil.report.page import promise, render
 from tests.release.samples import HOSTILE, components, covariance, guarantee, regression
 
 VOID = {"meta", "rect", "path"}

@@ -15,8 +15,8 @@ import pytest
 from eigenveil import PrivateCovariance, PrivatePCA, Release
 from eigenveil.exceptions import UncheckedPageError, VerificationError
 from eigenveil.release import Signature
-from eigenveil.report.page import PAGE_FORMAT
 from eigenveil.report import eigenvalues
+from eigenveil.report.page import PAGE_FORMAT
 from tests.cli.conftest import fails, invoke
 from tests.release.samples import components, covariance, regression
 from tests.release.test_owners import federated

@@ -5,10 +5,14 @@ import pytest
 
 from eigenveil import PrivatePCA
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.papers.kpca import BoxedOjaPCA
 from eigenveil.numerics import SimulationSource
-from eigenveil.papers.kpca import BoxedTangentOja, BoxedTangentOjaPCA, SpikedRate
-from eigenveil.papers.kpca import printed_cost
+from eigenveil.papers.kpca import (
+    BoxedOjaPCA,
+    BoxedTangentOja,
+    BoxedTangentOjaPCA,
+    SpikedRate,
+    printed_cost,
+)
 from eigenveil.rows import MatrixSource, open_rows
 from tests.mechanisms.test_dp_pca import CLIP, D, off, planes, spiked
 from tests.mechanisms.test_spread import gate

@@ -5,9 +5,28 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.papers import Claim, Results, above, at_most, below, best_of, every, falls, gains, near, often_below, rises, steady
-from eigenveil.papers import document, lines, total
-from eigenveil.papers import Compared, Figure, Method, Panel
+from eigenveil.papers import (
+    Claim,
+    Compared,
+    Figure,
+    Method,
+    Panel,
+    Results,
+    above,
+    at_most,
+    below,
+    best_of,
+    document,
+    every,
+    falls,
+    gains,
+    lines,
+    near,
+    often_below,
+    rises,
+    steady,
+    total,
+)
 
 CURVES = {  # means along the axis
     "low": [1.0, 0.5, 0.25],

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.papers import Figure, Method, Panel
-from eigenveil.papers import Stored, run, tasks
+from eigenveil.papers import Figure, Method, Panel, Stored, run, tasks
 
 CALLS = []
 

@@ -10,8 +10,7 @@ import pytest
 
 from eigenveil.exceptions import BusyError, StateError
 from eigenveil.federated import Answers
-from eigenveil.storage import durable
-from eigenveil.storage import locked, replace_file, unchanged
+from eigenveil.storage import durable, locked, replace_file, unchanged
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="a file in use cannot be removed there")
 

@@ -3,8 +3,7 @@
 import pytest
 
 from eigenveil import Ledger
-from eigenveil.federated import Code
-from eigenveil.federated import Event, Happening, Journal
+from eigenveil.federated import Code, Event, Happening, Journal
 from eigenveil.privacy import Adjacency, Gaussian, Pure
 from eigenveil.storage import JOURNAL
 from tests.cli.conftest import invoke

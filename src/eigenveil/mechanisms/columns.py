@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.mechanisms.column_scale import FoundScales, without_hidden
+from eigenveil.mechanisms.column_scale import FoundScales
 from eigenveil.mechanisms.elliptical import CLEAR_VARIANCE
 
 # One unit for all columns: found scales within this factor of their median for most of them.

@@ -14,7 +14,7 @@ _HOMES = {
         "Claim Results above at_most below best_of every falls gains near often_below rises steady"
     ),
     "drawing": "document lines total",
-    "figure": "SCALES Compared Figure Method Panel",
+    "figure": "PAPERS SCALES Compared Figure Method Panel figures",
     "runner": "Stored run tasks",
     "simulation": "UNIT_ROWS",
 }

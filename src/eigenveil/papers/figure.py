@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -10,6 +12,8 @@ if TYPE_CHECKING:
 
 
 Scale = Literal["small", "paper"]
+
+PAPERS = ("spiked", "covrev", "kpca", "fed")  # folders beside this module, with figures
 
 SCALES: tuple[Scale, ...] = ("small", "paper")
 
@@ -141,3 +145,10 @@ class Figure:
         """Return the names of all settings, in order of appearance."""
         found = [key for panel in self.panels for key in panel.cells("paper")[0]]
         return tuple(dict.fromkeys(found))
+
+
+@cache
+def figures() -> dict[str, Figure]:
+    """Return all figures by name."""
+    modules = [import_module(f"{__package__}.{paper}.figures") for paper in PAPERS]
+    return {one.name: one for module in modules for one in module.FIGURES}

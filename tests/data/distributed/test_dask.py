@@ -9,7 +9,19 @@ import pytest
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA
 from eigenveil.engines import PartedUnits, SumsOfParts, add
-from eigenveil.exact import BasisProduct, Clip, MomentSum, column_counts, count, distance_counts, moment_columns, norm_counts, second_moment, total, trace
+from eigenveil.exact import (
+    BasisProduct,
+    Clip,
+    MomentSum,
+    column_counts,
+    count,
+    distance_counts,
+    moment_columns,
+    norm_counts,
+    second_moment,
+    total,
+    trace,
+)
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.numerics import integers
 from eigenveil.privacy import Adjacency

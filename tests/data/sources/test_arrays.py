@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from eigenveil.exact import Clip, column_counts, moment_products, norm_counts, second_moment, total, trace
+from eigenveil.exact import (
+    Clip,
+    column_counts,
+    moment_products,
+    norm_counts,
+    second_moment,
+    total,
+    trace,
+)
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy import Adjacency
 from eigenveil.rows import ArraySource, Batch, ScaledSource

@@ -9,7 +9,18 @@ import pytest
 import eigenveil
 from eigenveil.exact import Clip, ProjectedSource
 from eigenveil.privacy import GROUP, ROW, Adjacency
-from eigenveil.rows import ArraySource, Batch, GroupedSource, IterableSource, PairedSource, RowSource, ScaledSource, open_rows, paired, shuffled
+from eigenveil.rows import (
+    ArraySource,
+    Batch,
+    GroupedSource,
+    IterableSource,
+    PairedSource,
+    RowSource,
+    ScaledSource,
+    open_rows,
+    paired,
+    shuffled,
+)
 
 
 def test_every_source_follows_the_protocol(csv):

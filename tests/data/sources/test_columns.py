@@ -8,7 +8,17 @@ import polars as pl
 import pytest
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.rows import DaysSince, Levels, Numbers, Reading, level_of, noted_reading, open_rows, parsed_encode, text_columns
+from eigenveil.rows import (
+    DaysSince,
+    Levels,
+    Numbers,
+    Reading,
+    level_of,
+    noted_reading,
+    open_rows,
+    parsed_encode,
+    text_columns,
+)
 
 NAN = np.nan
 

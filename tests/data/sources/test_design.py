@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.mechanisms import ColumnsSource, DesignRows, GradientRows, Records, ResidualRows, reordered
+from eigenveil.mechanisms import (
+    ColumnsSource,
+    DesignRows,
+    GradientRows,
+    Records,
+    ResidualRows,
+    reordered,
+)
 from eigenveil.rows import ArraySource, GroupedSource
 
 RNG = np.random.default_rng(0)

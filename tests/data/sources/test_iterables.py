@@ -8,7 +8,15 @@ import pytest
 from eigenveil import PrivatePCA
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy import ROW, Adjacency
-from eigenveil.rows import GroupedSource, IterableSource, RowSource, ScaledSource, is_streamed, open_rows, require_hidden_count
+from eigenveil.rows import (
+    GroupedSource,
+    IterableSource,
+    RowSource,
+    ScaledSource,
+    is_streamed,
+    open_rows,
+    require_hidden_count,
+)
 
 
 def test_iterators_are_read_once_and_iterables_again():

@@ -10,7 +10,18 @@ import pytest
 from eigenveil.exact import second_moment
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
 from eigenveil.privacy import Adjacency
-from eigenveil.rows import ArraySource, GroupedSource, IterableSource, NpySource, PairedSource, PairedUnits, ScaledSource, open_rows, paired, shuffled
+from eigenveil.rows import (
+    ArraySource,
+    GroupedSource,
+    IterableSource,
+    NpySource,
+    PairedSource,
+    PairedUnits,
+    ScaledSource,
+    open_rows,
+    paired,
+    shuffled,
+)
 from tests.data.persons import CLIP, distance, listed, people
 from tests.data.sources.tables import read
 

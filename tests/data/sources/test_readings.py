@@ -7,7 +7,15 @@ from eigenveil import Ledger, PrivateCovariance, PrivatePCA
 from eigenveil.exact import Clip, distance_counts, second_moment
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.privacy import Adjacency
-from eigenveil.rows import Fingerprint, GroupedSource, IterableSource, PairedSource, Readings, ScaledSource, open_rows
+from eigenveil.rows import (
+    Fingerprint,
+    GroupedSource,
+    IterableSource,
+    PairedSource,
+    Readings,
+    ScaledSource,
+    open_rows,
+)
 
 REPLACE = Adjacency.REPLACE_ONE
 CLIP = Clip(row_norm=4.0)

@@ -5,10 +5,28 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.exact import LARGEST_NORM, Clip, OutsideSource, ProjectedSource, public_rows, second_moment, total
+from eigenveil.exact import (
+    LARGEST_NORM,
+    Clip,
+    OutsideSource,
+    ProjectedSource,
+    public_rows,
+    second_moment,
+    total,
+)
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy import GROUP, Adjacency
-from eigenveil.rows import ArraySource, GroupedSource, IterableSource, PairedSource, RowSource, ScaledSource, open_rows, paired, sampled
+from eigenveil.rows import (
+    ArraySource,
+    GroupedSource,
+    IterableSource,
+    PairedSource,
+    RowSource,
+    ScaledSource,
+    open_rows,
+    paired,
+    sampled,
+)
 from tests.data.sources.tables import read
 
 RNG = np.random.default_rng(3)

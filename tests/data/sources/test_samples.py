@@ -6,7 +6,17 @@ import pytest
 from eigenveil.exact import BasisProduct, Batches, Clip, moment_columns, second_moment, total, trace
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
 from eigenveil.privacy import Adjacency
-from eigenveil.rows import ArraySource, Batch, GroupedSource, IterableSource, ScaledSource, ShuffledBatch, open_rows, sampled, shuffled
+from eigenveil.rows import (
+    ArraySource,
+    Batch,
+    GroupedSource,
+    IterableSource,
+    ScaledSource,
+    ShuffledBatch,
+    open_rows,
+    sampled,
+    shuffled,
+)
 
 REPLACE = Adjacency.REPLACE_ONE
 ROWS = np.random.default_rng(0).standard_normal((50, 3))

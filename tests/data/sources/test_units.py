@@ -7,7 +7,15 @@ import pytest
 from eigenveil.exact import public_rows, second_moment
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy import GROUP, Adjacency, Unit
-from eigenveil.rows import ArraySource, GroupedSource, IterableSource, LabelledSource, PairedSource, ScaledSource, open_rows
+from eigenveil.rows import (
+    ArraySource,
+    GroupedSource,
+    IterableSource,
+    LabelledSource,
+    PairedSource,
+    ScaledSource,
+    open_rows,
+)
 from tests.data.persons import CLIP, STATISTICS, listed
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE

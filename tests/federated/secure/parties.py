@@ -7,11 +7,8 @@ from pathlib import Path
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from eigenveil.federated import Coordinator
-from eigenveil.federated import Journal
-from eigenveil.federated.secure import Member, SecureAgreement
-from eigenveil.federated.secure import SecureOwner
-from eigenveil.federated import InProcess
+from eigenveil.federated import Coordinator, InProcess, Journal
+from eigenveil.federated.secure import Member, SecureAgreement, SecureOwner
 from eigenveil.privacy import Ledger
 
 NAMES = ("east", "north", "south", "west")

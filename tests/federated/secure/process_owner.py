@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenveil.federated import read_agreement
-from eigenveil.federated import serve
+from eigenveil.federated import read_agreement, serve
 from eigenveil.federated.secure import SecureOwner
 from tests.federated.secure.parties import signing_key
 

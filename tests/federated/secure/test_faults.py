@@ -14,15 +14,19 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from eigenveil.federated import Answers, Kept
-from eigenveil.federated import Code, ProtocolError
-from eigenveil.federated import Words, decode, encode
+from eigenveil.federated import Answers, Code, Kept, ProtocolError, Words, decode, encode
+from eigenveil.federated.secure import (
+    Context,
+    Ready,
+    Roll,
+    SecureAgreement,
+    SecureOwner,
+    Statement,
+    SumQuestion,
+    Upload,
+    masks,
+)
 from eigenveil.federated.secure import agreement as agreement_module
-from eigenveil.federated.secure import masks
-from eigenveil.federated.secure import SecureAgreement
-from eigenveil.federated.secure import Context, Statement
-from eigenveil.federated.secure import Ready, Roll, SumQuestion, Upload
-from eigenveil.federated.secure import SecureOwner
 from eigenveil.mechanisms import Gate
 from tests.federated.secure.hostile import attacked
 from tests.federated.secure.parties import (

@@ -7,14 +7,20 @@ import numpy as np
 import pytest
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, StateError
-from eigenveil.federated import Answers
-from eigenveil.federated import Code, ProtocolError
-from eigenveil.federated import decode, encode
+from eigenveil.federated import Answers, Code, ProtocolError, decode, encode
+from eigenveil.federated.secure import (
+    Agreed,
+    Ready,
+    Roll,
+    SecureAgreement,
+    SecureOwner,
+    SumInvitation,
+    SumQuestion,
+    Sums,
+    Upload,
+    digest,
+)
 from eigenveil.federated.secure import owner as owner_module
-from eigenveil.federated.secure import SecureAgreement
-from eigenveil.federated.secure import Agreed, Ready, Roll, SumInvitation, SumQuestion, Upload, digest
-from eigenveil.federated.secure import SecureOwner
-from eigenveil.federated.secure import Sums
 from eigenveil.privacy import Ledger
 from tests.federated.secure.parties import (
     agreement,

@@ -7,5 +7,6 @@ _HOMES = {
     "figures": "draw_rows",
     "mechanism": "Spiked SpikedPCA SpikedProjector SpikedValues",
     "model": "SpikedModel",
+    "printed": "classic",
 }
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -8,8 +8,8 @@ entry on and above the diagonal.
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.papers.covrev.printed import symmetric
-from eigenveil.papers.spiked.printed import classic
+from eigenveil.papers.covrev import symmetric
+from eigenveil.papers.spiked import classic
 
 Matrix = NDArray[np.float64]
 _AT_A_TIME = 64  # rows, each with all later ones
