@@ -29,8 +29,7 @@ from eigenveil.federated import Agreement, Code, ProtocolError
 from eigenveil.federated.configuration import _CLIENT, _OWNER, _SERVER
 from eigenveil.mechanisms import LazyEntry
 from eigenveil.messages import BOUNDS, Phrase, option
-from eigenveil.planning import Situation
-from eigenveil.planning import prediction as predict
+from eigenveil.planning import Situation, predict
 from eigenveil.privacy import Budget, Ledger
 from eigenveil.release.export import export
 from eigenveil.rows import IterableSource, open_rows

@@ -235,7 +235,7 @@ class TestOptionsOfFit:
     """`plan` takes them all, predicts with them, and hands them on."""
 
     def test_none_is_missing(self):
-        from eigenveil.cli.plan import command as plan
+        from eigenveil.cli.plan import plan
         from eigenveil.cli.releases import fit
 
         names = [
@@ -340,8 +340,7 @@ class TestFigure:
         """The best mechanisms at budgets about the one asked for, and what privacy costs alone."""
         pytest.importorskip("matplotlib")
         from eigenveil.cli import plan_figure as figure
-        from eigenveil.planning import Situation, recommend
-        from eigenveil.planning import prediction as predict
+        from eigenveil.planning import Situation, predict, recommend
         from eigenveil.privacy import Budget
 
         seen = {}

@@ -64,7 +64,7 @@ def open_rows(rows):
     n = len(rows)
     order = np.argsort(rows[:, 0], kind="stable") if Arranged.by_first_column else np.arange(n)
     Arranged.row_keys, Arranged.person_keys = np.random.default_rng(n).random(n)[order], None
-    source = eigenveil.exact.open_rows(rows[order])
+    source = eigenveil.open_rows(rows[order])
     if not Arranged.persons:
         return source
     ids = (np.arange(n) // 2)[order]

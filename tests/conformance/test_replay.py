@@ -147,4 +147,4 @@ def stored(rows, path):
         case _:
             frame = pd.DataFrame(rows, columns=list("abcd"))
             frame.to_csv(path, index=False) if path.suffix == ".csv" else frame.to_parquet(path)
-    return eigenveil.exact.open_rows(path)
+    return eigenveil.open_rows(path)

@@ -12,8 +12,7 @@ from eigenveil.exceptions import InvalidParameterError
 from eigenveil.federated import weights
 from eigenveil.mechanisms import AnalyzeGaussPCA, Gate, SphericalPCA
 from eigenveil.numerics import SimulationSource
-from eigenveil.planning import Situation
-from eigenveil.planning import prediction as predict
+from eigenveil.planning import Situation, predict
 from eigenveil.privacy import Adjacency, Budget, Gaussian, split, strength
 from eigenveil.rows import open_rows
 

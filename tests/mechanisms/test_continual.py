@@ -45,7 +45,7 @@ def released(plan, days, gate):
     moments = DailyMoments.none(days[0].shape[1])
     drawn = []
     for day in days:
-        moments = moments.and_then(eigenveil.exact.open_rows(day), CLIP)
+        moments = moments.and_then(eigenveil.open_rows(day), CLIP)
         drawn.append(packed(plan.draw(moments, gate).matrix))
     return moments, np.array(drawn)
 
@@ -91,10 +91,10 @@ def test_days_come_in_order_once_and_within_the_horizon():
     moments, _ = released(plan, days_of(2), gate)
     with pytest.raises(InvalidParameterError, match="in the order of days"):
         plan.draw(moments, gate)  # the second day again
-    late = moments.and_then(eigenveil.exact.open_rows(np.ones((1, D))), CLIP)
+    late = moments.and_then(eigenveil.open_rows(np.ones((1, D))), CLIP)
     plan.draw(late, gate)
     with pytest.raises(InvalidParameterError, match="within the horizon"):
-        plan.draw(late.and_then(eigenveil.exact.open_rows(np.ones((1, D))), CLIP), gate)
+        plan.draw(late.and_then(eigenveil.open_rows(np.ones((1, D))), CLIP), gate)
     with pytest.raises(InvalidParameterError, match="at least 1 day"):
         ContinualCov(mu=1.0, horizon=3, days=4)
 
@@ -136,7 +136,7 @@ def test_a_row_moves_all_days_together_by_what_is_declared(arrival):
         days[arrival] = np.vstack([days[arrival], row])
         moments, queries = DailyMoments.none(D), []
         for day in days:
-            moments = moments.and_then(eigenveil.exact.open_rows(day), CLIP)
+            moments = moments.and_then(eigenveil.open_rows(day), CLIP)
             queries.append(moments.weighted(horizon, 1, Adjacency.REPLACE_ONE))
         streams.append(queries)
     for t, (one, other) in enumerate(zip(*streams, strict=True)):
@@ -151,13 +151,13 @@ def test_a_row_moves_all_days_together_by_what_is_declared(arrival):
 
 def test_second_moments_of_days_are_exact_to_their_grid():
     rows = days_of(1, rows=200)[0]
-    day = DailyMoments.none(D).and_then(eigenveil.exact.open_rows(rows), CLIP)
-    whole = eigenveil.exact.second_moment(eigenveil.exact.open_rows(rows), CLIP, case.REPLACE)
+    day = DailyMoments.none(D).and_then(eigenveil.open_rows(rows), CLIP)
+    whole = eigenveil.exact.second_moment(eigenveil.open_rows(rows), CLIP, case.REPLACE)
     gap = whole.value.to_float() - unpacked(day.sums[0]) * 2.0**-22
     assert (gap >= 0).all()
     assert (gap < 2.0**-22).all()
     assert np.array_equal(
-        day.sums, DailyMoments.none(D).and_then(eigenveil.exact.open_rows(rows[::-1]), CLIP).sums
+        day.sums, DailyMoments.none(D).and_then(eigenveil.open_rows(rows[::-1]), CLIP).sums
     )
 
 
@@ -167,7 +167,7 @@ def on_days(n_days, horizon=3):
     def moments(rows, days):
         found = DailyMoments.none(rows.shape[1])
         for day in range(days):
-            some = case.open_rows(rows) if day < n_days else eigenveil.exact.open_rows(rows[:0])
+            some = case.open_rows(rows) if day < n_days else eigenveil.open_rows(rows[:0])
             found = found.and_then(some, case.CLIP)
         return found
 

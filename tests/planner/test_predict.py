@@ -18,11 +18,11 @@ from eigenveil.planning import (
     choose,
     needed_epsilon,
     needed_rows,
+    predict,
     predictions,
     recommend,
     spiked,
 )
-from eigenveil.planning import prediction as predict
 from eigenveil.privacy import Budget, Gaussian, strength
 from eigenveil.text import rounded_up
 from tests.planner.few import few_simulations

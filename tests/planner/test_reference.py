@@ -3,8 +3,7 @@ from dataclasses import replace
 import pytest
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.planning import Situation, spiked
-from eigenveil.planning import reference_rates as reference
+from eigenveil.planning import Situation, reference, spiked
 from eigenveil.privacy import Budget
 
 PCA = Situation(

@@ -5,8 +5,14 @@ import pytest
 
 from eigenveil import PrivatePCA
 from eigenveil.exceptions import TooFewRowsError
-from eigenveil.planning import Situation, added_loss, predictions, private_scale_share, recommend
-from eigenveil.planning import prediction as predict
+from eigenveil.planning import (
+    Situation,
+    added_loss,
+    predict,
+    predictions,
+    private_scale_share,
+    recommend,
+)
 from eigenveil.privacy import Budget
 
 

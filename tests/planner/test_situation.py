@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.planning import Situation, choose, spiked
-from eigenveil.planning import prediction as predict
+from eigenveil.planning import Situation, choose, predict, spiked
 from eigenveil.privacy import Adjacency, Budget
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from eigenveil.papers import PAPERS, SCALES, Stored
-from eigenveil.papers import figures
+from eigenveil.papers import PAPERS, SCALES, Stored, figures
 
 
 @dataclass(frozen=True)

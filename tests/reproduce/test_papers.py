@@ -3,8 +3,7 @@
 import re
 from pathlib import Path
 
-from eigenveil.papers import ALGORITHMS
-from eigenveil.papers import figures
+from eigenveil.papers import ALGORITHMS, figures
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "papers"
