@@ -13,7 +13,7 @@ New here. Proof: docs/proofs/counted.md.
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +30,14 @@ from eigenveil.mechanisms.gate import Gate, Mechanism, Procedure
 from eigenveil.mechanisms.gauss import NoisyMatrix
 from eigenveil.mechanisms.missing_rates import Present, missing_shares
 from eigenveil.numerics.random import SystemSource
-from eigenveil.planning.request import Request
 from eigenveil.privacy.accounting import part
 from eigenveil.privacy.adjacency import ROW, Adjacency
 from eigenveil.privacy.cost import Allotment, Composed, Cost, Gaussian
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.derived import DrawnRow, drawn_rows
+
+if TYPE_CHECKING:
+    from eigenveil.planning.request import Request
 
 COUNT_SHARE = 0.02  # of mu^2
 COUNT_MARGIN = 3.0  # deviations of the count's noise by which fewer rows are drawn
@@ -70,7 +72,7 @@ class Counted:
     aim: Aim = COVARIANCE
 
     @classmethod
-    def build(cls, whole: Allotment, request: Request) -> Self:
+    def build(cls, whole: Allotment, request: "Request") -> Self:
         """Build it for a request at a whole mu."""
         assert isinstance(whole, Gaussian)  # `Request.counted` says so
         return cls(

@@ -8,12 +8,11 @@ that is made of another one passes the question on, so that nobody has to look i
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.exact.bounded import Bounded
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.numerics.array_backend import HOST, Place
 from eigenveil.numerics.integers import Integers
@@ -21,13 +20,16 @@ from eigenveil.privacy.adjacency import ROW, Unit
 from eigenveil.rows.file_guard import Fingerprint, Readings
 from eigenveil.rows.frames import as_table
 
+if TYPE_CHECKING:
+    from eigenveil.exact.bounded import Bounded
+
 _CHUNK_BYTES = 1 << 24
 
 _SUMMED_ROWS = 1 << 27  # by one compiled pass, whose sum of integers int64 holds
 
 _LONG_ROW = 1 << 12  # columns of rows that are copied one by one
 
-Statistic = TypeVar("Statistic", bound=Bounded)
+Statistic = TypeVar("Statistic", bound="Bounded")
 
 Lookup = Callable[[NDArray[np.intp], NDArray[np.float64]], None]
 
