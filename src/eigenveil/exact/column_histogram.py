@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from eigenveil.exact.bounded import Bounded
 from eigenveil.exact.gram import public_rows
+from eigenveil.exact.histograms import histogram_sensitivities
 from eigenveil.exceptions import UnsupportedNotionError
 from eigenveil.messages import REPLACE_ONE
 from eigenveil.numerics.integers import FixedPoint
@@ -42,7 +43,7 @@ def value_counts(
     counts = np.bincount(brackets, minlength=ends.size - 1)[::-1]
     statistic = Bounded(
         value=FixedPoint(counts.astype(np.int64), 0),
-        sensitivities={"l1": 2.0 if public else 1.0, "linf": 1.0},
+        sensitivities=histogram_sensitivities(adjacency),
         adjacency=adjacency,
         protects=source.protects,
         records=source.records,

@@ -41,6 +41,16 @@ _NO_SIGN, _EXPONENT_BIAS = np.int64((1 << 63) - 1), 1023  # of float64
 BRACKETS = range(-166, 167)  # e for magnitudes from 2^e up to 2^(e+1), as far as 1e50
 
 
+def histogram_sensitivities(adjacency: Adjacency) -> dict[str, float]:
+    """Return those of counts of which one row, or person, is in one at most.
+
+    A replaced one leaves a count and joins another.
+    """
+    if adjacency.count_is_public:
+        return {"l1": 2.0, "l2": math.sqrt(2), "linf": 1.0}  # the float above sqrt(2)
+    return {"l1": 1.0, "l2": 1.0, "linf": 1.0}
+
+
 @dataclass(frozen=True, slots=True)
 class ExponentCounts:
     """Rows, or persons, by the exponent of their norm."""
@@ -63,11 +73,7 @@ def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         require_rows(rows)
     statistic = Bounded(
         value=FixedPoint(counts, 0),
-        sensitivities={
-            "l1": 2.0 if adjacency.count_is_public else 1.0,
-            "l2": math.sqrt(2) if adjacency.count_is_public else 1.0,  # the float above sqrt(2)
-            "linf": 1.0,
-        },
+        sensitivities=histogram_sensitivities(adjacency),
         adjacency=adjacency,
         protects=source.protects,
         records=source.records,
@@ -118,11 +124,7 @@ def distance_counts(
         require_rows(limit_rows(rows, source.n_columns))
     statistic = Bounded(
         value=FixedPoint(counts, -DistanceCounts.BITS),
-        sensitivities={
-            "l1": 2.0 if public else 1.0,
-            "l2": math.sqrt(2) if public else 1.0,  # the float above sqrt(2)
-            "linf": 1.0,
-        },
+        sensitivities=histogram_sensitivities(adjacency),
         adjacency=adjacency,
         protects=source.protects,
         records=source.records,
@@ -270,11 +272,7 @@ def level_counts(source: RowSource, column: str, adjacency: Adjacency) -> LevelC
     levels = sorted(counts)
     return LevelCounts(
         value=FixedPoint(np.array([counts[level] for level in levels], dtype=np.int64), 0),
-        sensitivities={
-            "l1": 2.0 if public else 1.0,
-            "l2": math.sqrt(2) if public else 1.0,  # the float above sqrt(2)
-            "linf": 1.0,
-        },
+        sensitivities=histogram_sensitivities(adjacency),
         adjacency=adjacency,
         protects=source.protects,
         records=source.records,
@@ -410,11 +408,7 @@ def score_counts(source: RowSource, clip: Clip, frame: Frame, adjacency: Adjacen
         require_rows(rows)
     statistic = Bounded(
         value=FixedPoint(counts, -ScoreCounts.BITS),
-        sensitivities={
-            "l1": 2.0 if public else 1.0,
-            "l2": math.sqrt(2) if public else 1.0,  # the float above sqrt(2)
-            "linf": 1.0,
-        },
+        sensitivities=histogram_sensitivities(adjacency),
         adjacency=adjacency,
         protects=source.protects,
         records=source.records,
