@@ -106,6 +106,7 @@ def command(
     from eigenveil.cli.rows import ROW_OPTIONS, arrival_label, open_table
     from eigenveil.cli.saving import expected_size, keep, place_for
     from eigenveil.estimators import StreamingPCA
+    from eigenveil.estimators.results import warn_of_components
     from eigenveil.privacy.account import Account
     from eigenveil.privacy.budget import Budget
     from eigenveil.release.about import ABOUT as WORDS
@@ -152,6 +153,8 @@ def command(
                         f"no batch is full yet, so there is nothing to release: {standing}"
                     )
                 keep(pca.release_.described(**about), place)
+                if not finish:
+                    warn_of_components(pca)
             say(f"stream       {standing}", err=as_json)
             if place is not None:
                 tell(pca.release_, place.path, account, None, as_json=as_json)

@@ -80,6 +80,7 @@ def _are_bounds(bounds: RowBounds, d: int) -> bool:
         and 0 <= bounds.centre_error < math.inf
         and _is_positive(bounds.stretch)
         and (bounds.clipped is None or (found is not None and _is_positive(bounds.clipped)))
+        and (bounds.reach is None or (found is not None and _is_positive(bounds.reach)))
         and (found is None or _are_distances(found))
         and (columns is None or (found is not None and _are_scales(columns, d)))
     )

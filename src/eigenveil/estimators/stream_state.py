@@ -329,6 +329,7 @@ def _noted_bounds(bounds: RowBounds | None) -> dict[str, Any]:
         "column_limit": None if columns is None else columns.limit,
         "stretch": bounds.stretch,
         "clipped": bounds.clipped,
+        "reach": bounds.reach,
     }
 
 
@@ -363,6 +364,7 @@ def _bounds(document: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> RowBou
         columns=columns,
         stretch=document.get("stretch", 1.0),
         clipped=document.get("clipped"),
+        reach=document.get("reach", document.get("clipped")),
     )
 
 

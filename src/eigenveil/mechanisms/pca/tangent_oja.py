@@ -15,6 +15,7 @@ Differences from the source: those of `adaptive-oja`; and the warm start ends wh
 directions stay where they are, not after a number of records that the spectrum decides.
 """
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -24,6 +25,8 @@ from eigenveil.mechanisms.pca.one_pass import OnePassEntry, OnePassState
 from eigenveil.mechanisms.registry import Terms
 
 __all__ = ["ENTRY", "TangentOja", "TangentOjaPCA"]
+
+_MOST_DOUBT = 3.0  # about the image, over the variance of its noise, with which its values stay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +38,13 @@ class TangentOjaPCA(AdaptiveOjaPCA):
     level: ClassVar[float] = 0.9
 
     def view(self, iterate: OnePassState) -> BasisProduct:
-        """Tangent once the basis has been narrowed."""
+        """Tangent once the basis has been narrowed, unless the values are in doubt.
+
+        They are where rows are clipped farther out than before.
+        """
         d, columns = iterate.basis.shape
         settled = columns == self.n_components < self.width(d)
-        if settled:
+        if settled and not _MOST_DOUBT * iterate.noise_variance < iterate.doubt < math.inf:
             return BasisProduct(iterate.basis, tangent=True)
         return AdaptiveOjaPCA.view(self, iterate)
 
