@@ -79,6 +79,51 @@ def test_rows_from_standard_input_have_no_file_to_be_named_by(days):
     assert invoke(*days, "-", "--batch", "day 0", input=text).exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("options", "target"),
+    [
+        (
+            [],
+            "components of columns as they are, of rows pulled in to the released distance; "
+            "--scale private asks a new stream for those of standardised columns",
+        ),
+        (
+            ["--scale", "5,1,1"],
+            "components of columns divided by the stated scales, of rows pulled in to the released "
+            "distance; --scale private asks a new stream for those of standardised columns",
+        ),
+        (
+            ["--scale", "private"],
+            "components of standardised columns (correlations), of rows pulled in to the released "
+            "limits; --scale same asks a new stream for those of columns as they are",
+        ),
+        (
+            ["--centring", "none"],
+            "directions of rows scaled to unit length; --row-norm private asks a new stream for "
+            "those of the covariance itself",
+        ),
+    ],
+)
+def test_what_a_stream_estimates_is_said(days, options, target):
+    """Advice is what a stream accepts; --mechanism spherical, which it said, is none."""
+    invoke(*days, *options, "day0.csv")
+    invoke(*days, *options, "day1.csv")
+    done = invoke(*days, *options, "day2.csv", "--finish", "-o", "release")
+    assert f"target       {target}\n" in done.stdout
+    assert f"target       {target}\n" in invoke("inspect", "release").stdout
+
+
+def test_warnings_come_with_a_release_not_with_every_day(days):
+    """Most of the variance is that of the column a."""
+    first = invoke(*days, "day0.csv")
+    assert "beware: the column" not in first.stderr
+    second = invoke(*days, "day1.csv", "-o", "early")
+    assert second.stderr.count("beware: the column 'a' alone holds") == 1
+    assert "--scale private" in second.stderr
+    last = invoke(*days, "day2.csv", "--finish", "-o", "late")
+    assert last.stderr.count("beware: the column 'a' alone holds") == 1
+
+
 def test_what_waits_is_no_release(days):
     np.savetxt("few.csv", np.ones((5, 3)) * [1, 2, 3], delimiter=",", header="a,b,c", comments="")
     done = invoke(*days, "few.csv", "-o", "release")

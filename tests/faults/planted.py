@@ -812,12 +812,21 @@ BOOKS = [
     fault(
         "stream: a batch is clipped at its own longest row",
         "estimators/stream_run.py",
-        "                bounds = replace(bounds, clipped=norm)\n",
+        "                clip = replace(clip, row_norm=norm)\n",
         "                norm = max(norm, float(abs(batch.array).max()))\n"
-        "                bounds = replace(bounds, clipped=norm)\n",
+        "                clip = replace(clip, row_norm=norm)\n",
         STREAMING,
         "-k",
         "where_a_batch_is_clipped",
+    ),
+    fault(
+        "stream: distances are bought anew beside a whole step",
+        "estimators/stream_run.py",
+        "return replace(method, mu=rest), bounds.with_distances(found)",
+        "return method, bounds.with_distances(found)",
+        "tests/estimators/test_stream_radius.py",
+        "-k",
+        "could_not_see",
     ),
     fault(
         "column squares: the sensitivity of one row",

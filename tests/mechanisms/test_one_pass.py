@@ -1,6 +1,7 @@
 """What one-pass methods share: the update, batches from any source, what is too small."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -332,3 +333,35 @@ def test_rows_of_one_length_need_no_trace():
     found = OjaPCA(mu=1.0, n_components=1)
     rows = np.random.default_rng(0).standard_normal((5000, 4))
     assert found.run(open_rows(rows), UNIT, gate(found)).trace == 1.0
+
+
+@pytest.mark.parametrize("lost", [0.0, 0.1, 1.0, 10.0, 1000.0])
+@pytest.mark.parametrize("growth", [1.0, 1.5, 30.0])
+def test_what_a_smaller_radius_took_leaves_less_than_the_noise(lost, growth):
+    """A step as large as all before: with noise alone, earlier ones keep the weight growth^4."""
+    d, noise = 9, 0.01 * growth**2
+    rows = np.diag(np.arange(d, 0.0, -1.0))
+    missing = np.zeros((d, d))
+    missing[0, 0] = lost
+    before = OnePassState(np.eye(d), np.zeros((d, d))).corrected(rows - missing, 0.01, SOME)
+    found = missing @ before.basis
+    after = before.reaching(growth, lost).corrected(found, noise, SOME)
+    left = rows - after.image @ after.basis.T
+    norm = noise * 2 * math.sqrt(d)
+    assert np.abs(left).max() <= norm / 2 + 1e-9
+    if lost == 0:
+        same = before.corrected(found, noise, SOME)
+        assert after.noise_variance == pytest.approx(same.noise_variance)
+
+
+def test_the_trace_is_of_the_same_rows_as_the_image():
+    """Its weight falls with that of the image: by noise and by what is missing."""
+    state = OnePassState(np.eye(4), np.eye(4), steps=1, noise_variance=0.01, doubt=0.01)
+    state = replace(state, trace=4.0, trace_weight=100.0)
+    assert state.reaching(1.0, 0.0).trace_weight == 100
+    assert state.reaching(2.0, 0.0).trace_weight == 1600
+    doubted = state.reaching(2.0, 8.0)
+    assert doubted.doubt == pytest.approx(0.01 + 4.0)
+    assert doubted.trace_weight == pytest.approx(1600 * state.doubt / doubted.doubt)
+    fresh = OnePassState(np.eye(4), np.zeros((4, 4)))
+    assert fresh.reaching(2.0, 8.0) is fresh

@@ -11,8 +11,10 @@ from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms import (
     FrontBounds,
     Gate,
+    GaussianNoise,
     LocatedBounds,
     NoisyDistances,
+    PrivateDistances,
     RadiusBounds,
     ReleasedScales,
     RowBounds,
@@ -105,6 +107,41 @@ def test_scales_of_columns_in_other_units_are_found():
     assert np.all(np.abs(np.log(found.columns.scale / units)) < math.log(1.5))
     assert np.abs(found.centre * found.columns.scale / units - 50).max() < 0.5
     assert (found.columns.turn > 1000).all()
+
+
+def test_what_a_smaller_radius_took_is_known_from_distances():
+    bounds = RowBounds(centre=np.zeros(4), centre_error=0.0, distances=distances([1, 1, 1, 16]))
+    assert bounds.lost(100.0) == 0  # nothing was clipped yet
+    seen = bounds.clipping_at(2.0)
+    assert seen.clipped == seen.reach == 2.0
+    assert seen.lost(2.0) == seen.lost(1.0) == 0
+    assert seen.lost(8.0) == pytest.approx((8.0**2 - 2.0**2) / 4)
+    assert 16**2 / 6 < seen.lost(100.0) < 16**2 / 3  # lengths are known to a factor of sqrt(2)
+    doubled = replace(seen, stretch=2.0, reach=4.0)
+    assert doubled.lost(16.0) == pytest.approx(4 * seen.lost(8.0))
+
+
+def test_a_radius_leaves_half_of_the_variance_where_noise_allows():
+    """One row in twenty at a distance of 20: they hold half of the variance of normal rows."""
+    found = distances([4.5] * 19 + [20.0])
+    bounds = RowBounds(centre=np.zeros(20), centre_error=0.0, distances=found)
+    assert bounds.radius(ANYWHERE, 0.237, 3000) < 7
+    assert bounds.radius(ANYWHERE, 0.237, 14_000) > 15
+
+
+def test_distances_are_renewed_where_a_search_shows_clearly_fewer_rows():
+    bounds = bounds_of(LocatedBounds.whole(1.0), normal(n=400, d=4))
+    search = PrivateDistances(noise=GaussianNoise(mu=0.2))
+    assert bounds.distances.rows == 400
+    same = bounds.distances.unseen / 400  # of the share of rows that a bracket may hide
+    enough = 1.5 * search.unseen / same
+    assert not bounds.sharpened(search, math.floor(enough * 0.99))
+    assert bounds.sharpened(search, math.ceil(enough * 1.01))
+    assert not RowBounds(centre=np.zeros(4), centre_error=0.0).sharpened(search, 10**9)
+    nothing = replace(bounds.distances, counts=np.zeros(NO_EXPONENT))
+    assert bounds.with_distances(nothing) is bounds
+    stretched = replace(bounds, stretch=2.0).with_distances(bounds.distances)
+    assert stretched.stretch == 1.0
 
 
 def test_the_radius_grows_with_the_records_and_never_beyond_what_is_stated():

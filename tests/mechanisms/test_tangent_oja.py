@@ -63,6 +63,15 @@ def test_a_basis_that_was_never_wider_is_not_narrowed():
     assert not mechanism.view(OnePassState(wide, wide)).tangent
 
 
+def test_values_in_doubt_are_measured_again():
+    """Where rows are clipped farther out than before, they have other values."""
+    mechanism = TangentOjaPCA.build(1.0, K)
+    settled = OnePassState(BASIS, BASIS, steps=3, noise_variance=1e-6, doubt=1.5e-6)
+    assert mechanism.view(settled).tangent
+    assert mechanism.view(settled.reaching(1.1, 1e-3)).tangent
+    assert not mechanism.view(settled.reaching(2.0, 0.1)).tangent
+
+
 def inside_and_across(n, across):
     """Rows that vary much along the basis, and by ``across`` beside it."""
     rng = np.random.default_rng(1)

@@ -103,6 +103,7 @@ def stream(
     """
     from eigenveil.cli.releasing import accounted, expected_size, keep, place_for, tell
     from eigenveil.cli.rows import ROW_OPTIONS, arrival_label, open_table, watched
+    from eigenveil.estimators.results import warn_of_components
     from eigenveil.estimators.streaming import StreamingPCA
     from eigenveil.privacy.account import Account
     from eigenveil.privacy.budget import Budget
@@ -150,6 +151,8 @@ def stream(
                         f"no batch is full yet, so there is nothing to release: {standing}"
                     )
                 keep(pca.release_.described(**about), place)
+                if not finish:
+                    warn_of_components(pca)
             say(f"stream       {standing}", err=as_json)
             if place is not None:
                 tell(pca.release_, place.path, account, None, as_json=as_json)

@@ -163,19 +163,28 @@ def target(release: Release) -> list[str]:
         return [f"target       {estimand(release.settings)}"]
     if standardised(release.settings):
         hidden = hidden_variances(release.settings)
+        other = "a new stream " if "streaming" in release.proofs else ""
         return [
             "target       components of standardised columns (correlations), of rows pulled in to "
-            "the released limits; --scale same asks for those of columns as they are",
+            f"the released limits; --scale same asks {other}for those of columns as they are",
             *([f"hidden       {hidden}"] if hidden else []),
         ]
     found = spectrum(release.kind, release.settings, release.arrays)
     if found is not None and found.of_unit_rows:
-        return [
-            "target       directions of rows scaled to unit length; --row-norm asks for those of "
-            "the covariance itself"
-        ]
+        asks = "--row-norm asks for"
+        if "streaming" in release.proofs:
+            asks = "--row-norm private asks a new stream for"
+        unit_rows = "directions of rows scaled to unit length"
+        return [f"target       {unit_rows}; {asks} those of the covariance itself"]
     if release.settings["row_norm"] is None:
         return []
+    if "streaming" in release.proofs:
+        divided = (release.arrays["scale"] != 1).any()
+        taken = "divided by the stated scales" if divided else "as they are"
+        return [
+            f"target       components of columns {taken}, of rows pulled in to the released "
+            "distance; --scale private asks a new stream for those of standardised columns"
+        ]
     if "horizon" in release.settings:
         return [
             "target       directions of the covariance of clipped rows; without --row-norm those "

@@ -127,6 +127,7 @@ def _are_bounds(bounds: RowBounds, d: int) -> bool:
         and 0 <= bounds.centre_error < math.inf
         and _is_positive(bounds.stretch)
         and (bounds.clipped is None or (found is not None and _is_positive(bounds.clipped)))
+        and (bounds.reach is None or (found is not None and _is_positive(bounds.reach)))
         and (found is None or _are_distances(found))
         and (columns is None or (found is not None and _are_scales(columns, d)))
     )
@@ -494,6 +495,7 @@ def _noted_bounds(bounds: RowBounds | None) -> dict[str, Any]:
         "column_limit": None if columns is None else columns.limit,
         "stretch": bounds.stretch,
         "clipped": bounds.clipped,
+        "reach": bounds.reach,
     }
 
 
@@ -528,6 +530,7 @@ def _bounds(document: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> RowBou
         columns=columns,
         stretch=document.get("stretch", 1.0),
         clipped=document.get("clipped"),
+        reach=document.get("reach", document.get("clipped")),
     )
 
 

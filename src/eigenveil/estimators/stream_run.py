@@ -12,16 +12,25 @@ from numpy.typing import NDArray
 from eigenveil.estimators.base import noise_and_ledger
 from eigenveil.estimators.persons import Arrival, StreamPersons
 from eigenveil.estimators.state import Stream
+from eigenveil.exact.clip import Clip
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, LedgerError, StateError
+from eigenveil.mechanisms.additive import GaussianNoise
+from eigenveil.mechanisms.distances import PrivateDistances
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.one_pass import OnePass, OnePassEntry
 from eigenveil.mechanisms.registry import ComponentEntry, Terms, entries, entry, unknown_mechanism
-from eigenveil.mechanisms.row_bounds import FrontBounds, LocatedBounds, Preparation, RadiusBounds
+from eigenveil.mechanisms.row_bounds import (
+    FrontBounds,
+    LocatedBounds,
+    Preparation,
+    RadiusBounds,
+    RowBounds,
+)
 from eigenveil.mechanisms.standardising import standardising_step
 from eigenveil.messages import COLUMNS, ENCODE, Part, Phrase, option
 from eigenveil.planning.bounds import OnInvalid, OnMissing, RowNorm, StatedBounds
 from eigenveil.planning.request import public_scale
-from eigenveil.privacy.accounting import for_group
+from eigenveil.privacy.accounting import for_group, split
 from eigenveil.privacy.adjacency import ROW, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
@@ -41,6 +50,8 @@ _RADIUS_SEARCH = 100.0
 # circles of a thousand scales; and for a first matrix to refine them, where columns are not many.
 _SCALES_SEARCH, _FIRST_MATRIX_NOISE, _WIDE_NOISE = 140.0, 20.0, 320.0
 
+_DOUBLED = 3.0  # times the squared sizes of batches that double: the square of all records
+_DISTANCE_SHARE = 0.05  # of mu^2, in batches that are large enough to renew the distances of rows
 
 _BATCH_SIZE = Phrase(python="batch_size", shell="--batch-size", file="the size of a batch")
 
@@ -175,6 +186,16 @@ class StreamPlan:
             size += self.method.first_batch(self.d)
         return max(0, size - stream.buffered)
 
+    def _worth(self, stream: Stream, batch: Batch) -> float:
+        """Return as many records as noise falls with, a batch included, where batches double.
+
+        Noise on the mean of t batches of one size falls as 1/sqrt(t) alone.
+        """
+        if self.method.batch_size is None:
+            return max(1, batch.records.stop - self.preparing_records)
+        steps = 1 if stream.iterate is None else stream.iterate.steps + 1
+        return math.sqrt(_DOUBLED * steps) * self.method.batch_size
+
     def bounded(self, stream: Stream) -> StatedBounds:
         """Return the bounds on rows of the last batch, and where they came from."""
         found, stated = stream.bounds, self.stated
@@ -189,23 +210,41 @@ class StreamPlan:
         if self.preparation is not None and stream.bounds is None:
             stream.bounds = self.preparation.run(batch, self.stated.start, gate)
             return
-        clip = self.bounded(stream).clip
-        bounds = stream.bounds
+        method, clip, bounds = self.method, self.bounded(stream).clip, stream.bounds
+        lost, growth = 0.0, 1.0
         if bounds is not None:
             clip = replace(clip, centre=bounds.centre)
-            records = max(1, batch.records.stop - self.preparing_records)
-            norm = bounds.radius(self.stated.start, self.method.mu, records)
+            if len(batch.records) >= self.next_size(stream):
+                method, bounds = _with_newer_distances(method, bounds, batch, clip, gate)
+                norm = bounds.radius(self.stated.start, method.mu, self._worth(stream, batch))
+            else:  # a last one, too small to make up for what earlier ones would be missing
+                norm = bounds.reach
             if norm is not None:
                 clip = replace(clip, row_norm=norm)
-                bounds = replace(bounds, clipped=norm)
+                lost, growth = bounds.lost(norm), norm / (bounds.reach or norm)
+                bounds = bounds.clipping_at(norm)
         whole = bounds is not None and bounds.columns is not None
-        iterate = stream.iterate or self.method.start(self.d, clip, gate, whole=whole)
+        iterate = stream.iterate or method.start(self.d, clip, gate, whole=whole)
+        iterate = iterate.reaching(growth, lost)
         if bounds is None or bounds.columns is None:
-            stream.iterate = self.method.advance(iterate, batch, clip, gate)
+            stream.iterate = method.advance(iterate, batch, clip, gate)
         else:
-            iterate, bounds = standardising_step(self.method, iterate, bounds, batch, clip, gate)
+            bounds = replace(bounds, columns=bounds.columns.doubted(lost / self.d))
+            iterate, bounds = standardising_step(method, iterate, bounds, batch, clip, gate)
             stream.iterate = iterate
         stream.bounds = bounds
+
+
+def _with_newer_distances(
+    method: OnePass, bounds: RowBounds, batch: Batch, clip: Clip, gate: Gate
+) -> tuple[OnePass, RowBounds]:
+    """Return the method with what is left of a batch that may show distances more finely."""
+    small, rest = split(method.mu, (_DISTANCE_SHARE, 1 - _DISTANCE_SHARE))
+    search = PrivateDistances(noise=GaussianNoise(mu=small))
+    if not bounds.sharpened(search, len(batch.records)):
+        return method, bounds
+    found = search.run(bounds.seen(batch, clip), clip, gate)
+    return replace(method, mu=rest), bounds.with_distances(found)
 
 
 def _centre_records(mu: float, d: int) -> int:

@@ -18,6 +18,7 @@ from eigenveil.estimators.base import (
     require_label,
     warn_of_guessed_deviations,
 )
+from eigenveil.estimators.results import warn_of_components
 from eigenveil.estimators.running_results import published
 from eigenveil.estimators.scores import ComponentEstimator
 from eigenveil.estimators.state import ADJACENCY, Stream, kept_stream, sweep
@@ -57,8 +58,9 @@ class StreamingPCA(ComponentEstimator):
         the components, once they have settled.
     row_norm : float or "private", optional
         Clip rows at this public distance from the centre. ``"private"``, the default, finds one:
-        the first records buy the distances of rows, and each batch is clipped where noise and loss
-        together are least for the records so far. A generous number is lowered in the same way.
+        the first records buy the distances of rows, large later batches buy them anew, and each
+        batch is clipped where noise and loss together are least for the records so far. A generous
+        number is lowered in the same way.
         With ``centring="none"`` the default is to scale rows to unit length.
     centring : {"none", "located"}, optional
         ``"none"`` takes the origin as the centre. By default the first max(240, 60 sqrt(d))/mu
@@ -114,7 +116,8 @@ class StreamingPCA(ComponentEstimator):
         With ``scale="private"``: columns of which noise hides the variance, so that their
         ``scale_`` is a guess and their loadings are rough.
     row_norm_ : float
-        Clipping radius of the last batch, if that was chosen privately.
+        Clipping radius of the last batch, if that was chosen privately; released variances are
+        those of rows clipped there.
     n_needed_ : int
         Fewest records that have to arrive before components are released anew; public.
     n_samples_, n_buffered_ : int
@@ -208,6 +211,7 @@ class StreamingPCA(ComponentEstimator):
             self._feed(stream, X, None, groups, whole=True)
             self._finish(stream)
         warn_of_guessed_deviations(self)
+        warn_of_components(self)
         return self
 
     def finish(self) -> Self:
@@ -215,6 +219,7 @@ class StreamingPCA(ComponentEstimator):
         with self._opened() as stream:
             self._finish(stream)
         warn_of_guessed_deviations(self)
+        warn_of_components(self)
         return self
 
     def restore(self) -> Self:

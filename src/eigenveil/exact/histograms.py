@@ -26,7 +26,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.bounded import Bounded, Norm
 from eigenveil.exact.clip import BLOCK_BYTES, NO_EXPONENT, Clip
 from eigenveil.exact.gram import limit_rows, require_rows
 from eigenveil.numerics.integers import FixedPoint, fitted, widened
@@ -41,7 +41,7 @@ _NO_SIGN, _EXPONENT_BIAS = np.int64((1 << 63) - 1), 1023  # of float64
 BRACKETS = range(-166, 167)  # e for magnitudes from 2^e up to 2^(e+1), as far as 1e50
 
 
-def histogram_sensitivities(adjacency: Adjacency) -> dict[str, float]:
+def histogram_sensitivities(adjacency: Adjacency) -> dict[Norm, float]:
     """Return those of counts of which one row, or person, is in one at most.
 
     A replaced one leaves a count and joins another.

@@ -298,6 +298,12 @@ class PrivateDistances:
         """Build it with fine brackets where a small share of the whole budget would find rows."""
         return cls(noise=noise, per_octave=8 if distance_share(whole, rows) < _FINE_SHARE else 2)
 
+    @property
+    def unseen(self) -> float:
+        """Rows that a bracket may hold without being kept, where the number of rows is public."""
+        noise = math.sqrt(2) * self.noise.on_one_number
+        return noise * self._limit(1)
+
     def cost(self) -> Cost:
         """Cost of one `perturb`: what is read off the counts is post-processing."""
         return self.noise.cost()

@@ -97,14 +97,14 @@ class OnePassState:
     basis, image : arrays of shape (d, p)
         Q, and the estimate P of its image; in the caller's units.
     trace, trace_weight, trace_noise : float
-        Of the mean of the records, not a number where it is unknown; the squared sizes of the
-        batches that it is a mean of; and the standard deviation of its noise.
+        Of the mean of the records, not a number where it is unknown; its weight, in squared sizes
+        of batches clipped at the present radius; and the standard deviation of its noise.
     records, steps : int
         How many records were used, in how many batches.
     noise_variance : float
         Of an entry of the image, by noise; infinite before the first step.
     doubt : float
-        The same, with what early steps along a poor basis have left in it.
+        The same, with what early steps along a poor basis, and at smaller radii, have left in it.
     column_noise : array of shape (d,), optional
         Shares s of the columns in the noise: the entry at columns i and l of the estimate has
         ``noise_variance`` times s_i s_l at most. One for all where absent.
@@ -155,6 +155,20 @@ class OnePassState:
         kept |= self.column_noise < _ENLARGED_NOISE
         across = self.basis.T @ (kept[:, None] * self.basis)  # the identity if all are kept
         return np.asarray(kept[:, None] * (self.image @ across))
+
+    def reaching(self, growth: float, lost: float) -> "OnePassState":
+        """Return the state for rows clipped at a radius that is larger by the factor ``growth``.
+
+        At the smaller one rows had less variance, by ``lost`` in all, which bounds the norm of what
+        the image is missing. Noise of the same norm is added to the doubt, and takes as much from
+        the weight of the trace, whose noise was smaller.
+        """
+        if not 0 < self.doubt < math.inf:
+            return self
+        roots = sum(math.sqrt(size) for size in self.basis.shape)
+        doubt = self.doubt + (lost / roots) ** 2
+        weight = self.trace_weight * growth**4 * self.doubt / doubt
+        return replace(self, doubt=doubt, trace_weight=weight)
 
     def values(self, k: int) -> NDArray[np.float64]:
         """Return the eigenvalues along the leading ``k`` directions."""

@@ -96,6 +96,10 @@ class ReleasedScales:
         """Return the scales with other variances."""
         return replace(self, variances=variances, noise=noise)
 
+    def doubted(self, lost: float) -> Self:
+        """Return the scales with variances that may be too small by ``lost``."""
+        return replace(self, noise=np.hypot(self.noise, lost))
+
     def pooled(self, variances: NDArray[np.float64], noise: NDArray[np.float64]) -> Self:
         """Return the scales with one more release of the variances, weighted by precision."""
         weight = 1 / (1 + (noise / self.noise) ** 2)

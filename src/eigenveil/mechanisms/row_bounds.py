@@ -14,7 +14,8 @@ noise of a step, half of mu^2 makes it sqrt(2) times as large.
 The distances say where to clip the rows of each later batch: where noise and loss together are
 least, as in whole tables (`ranged`), for the records that have arrived by then. A stream that goes
 on clips less and less. Noise turns directions, while clipping rather shrinks what lies along them:
-so noise weighs several times its Frobenius norm.
+so noise weighs several times its Frobenius norm, and half as much where clipping would otherwise
+take nearly half of the variance. Batches that show clearly fewer rows renew the distances.
 
 Proof: docs/proofs/streaming.md.
 """
@@ -49,7 +50,9 @@ _MOST_RADIUS, _RADIUS_NOISE = 1.5, 0.002  # over sqrt(d), and over the noise of 
 # Strengths of a front, over that of its first steps alone, which are a share of it; the last one
 # does however few the rows are.
 _FRONT_STRENGTHS = np.geomspace(8.0, 0.5, 193)
+_LEAST_KEPT = 0.6  # of the variance found at half that weight, or else that one counts
 _ROUNDING = 1 - 2.0**-30
+_FINER = 2 / 3  # of the share of rows that a bracket may hide, from which on distances are renewed
 # Ways to go on without a search.
 _STATED_NORM: tuple[Part, ...] = ("state ", option("row_norm"))
 _NO_CENTRE: tuple[Part, ...] = (
@@ -78,6 +81,8 @@ class RowBounds:
         Factor from the distances to those in the present scales, about.
     clipped : float, optional
         Clipping radius of the last batch, in its scales; none before a batch was clipped privately.
+    reach : float, optional
+        The same in the present scales, about.
 
     """
 
@@ -87,8 +92,9 @@ class RowBounds:
     columns: ReleasedScales | None = None
     stretch: float = 1.0
     clipped: float | None = None
+    reach: float | None = None
 
-    def radius(self, stated: Clip, mu: float, records: int) -> float | None:
+    def radius(self, stated: Clip, mu: float, records: float) -> float | None:
         """Return the clipping radius for an estimate from so many records; None if unknown.
 
         ``stated`` has the largest one, ``mu`` is what a batch spends.
@@ -97,11 +103,41 @@ class RowBounds:
             return None
         rows = self.centre.size * _NOISE_WEIGHT / mu
         radius = clipping_radius(self.distances, stated, rows, records)
+        farther = clipping_radius(self.distances, stated, rows / 2, records)
+        if self._mean_square(radius) < _LEAST_KEPT * self._mean_square(farther):
+            radius = farther
         if self.columns is None:
             return radius
         noise = math.sqrt(2) * self.centre.size / (records * mu)  # of a variance
         most = max(_MOST_RADIUS, _RADIUS_NOISE / noise) * math.sqrt(self.centre.size)
         return min(stated.row_norm, most, self.stretch * radius)
+
+    def clipping_at(self, radius: float) -> "RowBounds":
+        """Return the bounds once a batch is clipped at ``radius``."""
+        return replace(self, clipped=radius, reach=radius)
+
+    def lost(self, radius: float) -> float:
+        """Return how much more variance rows have at ``radius`` than where the last batch was
+        clipped, as far as the distances show.
+        """
+        if self.distances is None or self.reach is None or radius <= self.reach:
+            return 0.0
+        more, less = (self._mean_square(end / self.stretch) for end in (radius, self.reach))
+        return self.stretch**2 * (more - less)
+
+    def _mean_square(self, radius: float) -> float:
+        """Return the mean square of the distances of rows clipped at ``radius``."""
+        assert self.distances is not None
+        return self.distances.mean_square_within(radius)
+
+    def sharpened(self, search: PrivateDistances, records: int) -> bool:
+        """Return whether a search in so many records would show clearly fewer rows."""
+        found = self.distances
+        return found is not None and search.unseen / records < _FINER * found.unseen / found.rows
+
+    def with_distances(self, found: NoisyDistances) -> "RowBounds":
+        """Return the bounds with distances in the present scales, if any stand out."""
+        return replace(self, distances=found, stretch=1.0) if found.found else self
 
     def moved(
         self, offset: NDArray[np.float64], squared_error: float, weight: float
@@ -115,8 +151,9 @@ class RowBounds:
         """Return the bounds in scales that are larger by a factor, for rows of another length."""
         assert self.columns is not None  # none are divided otherwise
         columns = self.columns.divided(factor)
-        centre, stretch = self.centre / factor, self.stretch * longer
-        return replace(self, centre=centre, stretch=stretch)._with(columns)
+        reach = None if self.reach is None else self.reach * longer
+        bounds = replace(self, centre=self.centre / factor, reach=reach)
+        return replace(bounds, stretch=self.stretch * longer)._with(columns)
 
     def _with(self, columns: ReleasedScales) -> "RowBounds":
         """Return the bounds with these scales, and with the error of the centre in them."""

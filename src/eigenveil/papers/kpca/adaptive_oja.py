@@ -61,6 +61,8 @@ _RANGE = 0.25  # epsilon of the quantile over mu: a sixteenth of mu^2
 
 _SCALES = 16.0  # of the search's noise: what a bracket beyond all records should miss
 
+_MOST_DOUBT = 3.0  # about the image, over the variance of its noise, with which its values stay
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdaptiveOjaPCA(OnePass):
@@ -163,10 +165,13 @@ class TangentOjaPCA(AdaptiveOjaPCA):
     level: ClassVar[float] = 0.9
 
     def view(self, iterate: OnePassState) -> BasisProduct:
-        """Tangent once the basis has been narrowed."""
+        """Tangent once the basis has been narrowed, unless the values are in doubt.
+
+        They are where rows are clipped farther out than before.
+        """
         d, columns = iterate.basis.shape
         settled = columns == self.n_components < self.width(d)
-        if settled:
+        if settled and not _MOST_DOUBT * iterate.noise_variance < iterate.doubt < math.inf:
             return BasisProduct(iterate.basis, tangent=True)
         return AdaptiveOjaPCA.view(self, iterate)
 
