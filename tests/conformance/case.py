@@ -302,7 +302,6 @@ class Case:
     """
 
     name: str
-    module: str  # under eigenveil.mechanisms; its proof page has the same stem, or ``proof``
     build: Callable[[float, int, int], Any]  # (strength, columns, components) -> mechanism
     query: Callable[[np.ndarray, Adjacency], Bounded] = moment  # of its first step
     run: Callable[[Any, np.ndarray, Adjacency, Gate], Any] = procedure
@@ -324,7 +323,7 @@ class Case:
     free: bool = False  # releases nothing
     adjacencies: tuple[Adjacency, ...] = (REPLACE, ADD)
     persons: bool = True  # whether one may have several rows
-    proof: str | None = None
+    proof: str | None = None  # the page, where it is not that of what is built
 
     def __str__(self):
         return self.name

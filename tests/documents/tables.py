@@ -36,7 +36,7 @@ def file_of(one: Entry) -> str:
 
 def proof_of(one: Entry) -> str:
     """Return the page with the proof of a mechanism, which has the name of its module."""
-    return f"proofs/{one.module.rpartition('.')[2]}.md"
+    return f"proofs/{one.proof}.md"
 
 
 def guarantee(one: Entry) -> str:

@@ -284,7 +284,6 @@ def test_half_of_the_noise_would_be_accused(monkeypatch):
 CASES = [
     case.Case(
         name,
-        "pca.adaptive_oja",
         batches.adaptive(AdaptiveOjaPCA),
         **(batches.ONE_PASS | batches.COUNTED_PART),
         query=batches.update_distances,

@@ -127,13 +127,11 @@ def test_the_matrix_is_never_formed():
 CASES = [
     case.Case(
         "analyze-gauss",
-        "pca.analyze_gauss",
         lambda mu, d, k: AnalyzeGaussPCA(mu=mu, n_components=k),
         read=case.projector,
     ),
     case.Case(
         "analyze-gauss lazy",
-        "pca.analyze_gauss",
         lambda mu, d, k: AnalyzeGaussPCA(mu=mu, n_components=k, lazy=True),
         read=case.projector,
         exact=False,

@@ -131,7 +131,6 @@ def _boxed(centre):
 CASES = [
     case.Case(
         f"boxed-oja {centre}",
-        "pca.boxed_oja",
         _boxed(centre),
         query=case.row_trace,
         run=batches.one_batch,

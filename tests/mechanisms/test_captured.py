@@ -249,7 +249,6 @@ CAPTURED = {
 CASES = [
     case.Case(
         "captured",
-        "scalars.captured",
         lambda mu, d, k: CapturedVariance(noise=GaussianNoise(mu=mu)),
         norm="l2",
         sensitivity=_bounds(lambda common, slack: math.sqrt(common + (1 + slack) ** 2)),
@@ -257,7 +256,6 @@ CASES = [
     ),
     case.Case(
         "captured pure",
-        "scalars.captured",
         lambda epsilon, d, k: CapturedVariance(noise=LaplaceNoise(epsilon=epsilon)),
         norm="l1",
         sensitivity=_bounds(lambda common, slack: common + 1 + slack),
@@ -265,7 +263,6 @@ CASES = [
     ),
     case.Case(
         "staged captured",
-        "pca.staged",
         _stages,
         query=case.direction_moment,
         read=lambda found: np.append(case.projector(found.components), _read(found.captured)),

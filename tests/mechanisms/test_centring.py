@@ -368,7 +368,6 @@ MAGNITUDES = {
 CASES = [
     case.Case(
         "paired",
-        "paired",
         lambda mu, d, k: Paired(inner=GaussCov(mu=mu)),
         query=_differences,
         run=lambda step, rows, adjacency, gate: step.run(
@@ -380,7 +379,6 @@ CASES = [
     ),
     case.Case(
         "column-scale",
-        "scalars.column_scale",
         lambda mu, d, k: ColumnScale(first=GaussianNoise(mu=mu)),
         norm="l2",
         sensitivity={case.REPLACE: lambda d: math.sqrt(2 * d), case.ADD: math.sqrt},
@@ -388,7 +386,6 @@ CASES = [
     ),
     case.Case(
         "column-scale pure",
-        "scalars.column_scale",
         lambda epsilon, d, k: ColumnScale(first=LaplaceNoise(epsilon=epsilon)),
         norm="l1",
         sensitivity={case.REPLACE: lambda d: 2.0 * d, case.ADD: float},
@@ -396,7 +393,6 @@ CASES = [
     ),
     case.Case(
         "column-scale in two draws",
-        "scalars.column_scale",
         lambda mu, d, k: ColumnScale(
             first=GaussianNoise(mu=0.6 * mu), more=GaussianNoise(mu=0.8 * mu)
         ),
@@ -406,7 +402,6 @@ CASES = [
     ),
     case.Case(
         "column-scale in two draws pure",
-        "scalars.column_scale",
         lambda epsilon, d, k: ColumnScale(
             first=LaplaceNoise(epsilon=0.4 * epsilon), more=LaplaceNoise(epsilon=0.6 * epsilon)
         ),
@@ -415,7 +410,6 @@ CASES = [
         **(MAGNITUDES | case.PURE),
     ),
     case.Case(
-        "scaled",
         "scaled",
         lambda mu, d, k: Scaled(
             scale=ColumnScale(first=GaussianNoise(mu=math.sqrt(0.5) * mu)),
@@ -434,7 +428,6 @@ CASES = [
     ),
     case.Case(
         "scaled beside a known scale",
-        "scaled",
         lambda mu, d, k: Scaled(
             scale=ColumnScale(first=GaussianNoise(mu=math.sqrt(0.5) * mu), known=_first_known(d)),
             inner=Uncentred(inner=GaussCov(mu=math.sqrt(0.5) * mu * (1 - 2**-40)), row_norm=1.0),

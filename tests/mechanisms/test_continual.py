@@ -190,7 +190,6 @@ SQUARES = 1 + 0.5**2 + 0.375**2  # of the coefficients of three days, which are 
 CASES = [
     case.Case(
         "continual",
-        "continual",
         lambda mu, d, k: ContinualCov(mu=mu, horizon=3),
         **on_days(1),
         read=case.upper,
@@ -200,7 +199,6 @@ CASES = [
     ),
     case.Case(
         "continual on two days",
-        "continual",
         lambda mu, d, k: ContinualCov(mu=mu, horizon=3, days=2),
         **on_days(2),
         read=case.upper,

@@ -313,7 +313,7 @@ def _built(q):
 
 
 CASES = [
-    case.Case(name, "pca.correlation", _built(q), run=_in_company, **FRONT | {"read": _read})
+    case.Case(name, _built(q), run=_in_company, **FRONT | {"read": _read})
     for name, q in (
         ("correlation", MANY_ROWS),
         ("correlation of fewer rows", SEARCHED),

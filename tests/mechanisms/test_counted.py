@@ -263,10 +263,9 @@ def _built(**options):
 
 
 CASES = [
-    case.Case("counted", "counted", _built(), run=in_company(), **COUNTED),
+    case.Case("counted", _built(), run=in_company(), **COUNTED),
     case.Case(
         "counted of filled rows",
-        "counted",
         _built(missing=True),
         run=in_company(replace(case.ANYWHERE, on_missing="centre")),
         **COUNTED,

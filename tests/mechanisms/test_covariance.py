@@ -210,37 +210,30 @@ SHARED_L1 = {case.REPLACE: lambda d: 2.0 if d > 1 else 1.0, case.ADD: lambda d: 
 CASES = [
     case.Case(
         "gauss",
-        "covariance.gauss",
         lambda mu, d, k: GaussCov(mu=mu),
         deviation=case.symmetric_sigma,
     ),
     case.Case(
         "gauss of filled rows",
-        "covariance.gauss",
         lambda mu, d, k: GaussCov(mu=mu),
         query=lambda rows, adjacency: second_moment(case.open_rows(rows), case.FILLED, adjacency),
         run=lambda step, rows, adjacency, gate: step.run(case.open_rows(rows), case.FILLED, gate),
     ),
     case.Case(
         "gauss on directions",
-        "covariance.gauss",
         lambda mu, d, k: GaussCov(mu=mu),
         query=case.direction_moment,
         run=case.on_directions,
         deviation=case.symmetric_sigma,
     ),
-    case.Case(
-        "cleaned", "covariance.cleaned", lambda mu, d, k: CleanedCov(mu=mu), may_coincide=True
-    ),
+    case.Case("cleaned", lambda mu, d, k: CleanedCov(mu=mu), may_coincide=True),
     case.Case(
         "projection",
-        "covariance.projection",
         lambda mu, d, k: ProjectedCov(mu=mu),
         may_coincide=True,
     ),
     case.Case(
         "laplace",
-        "covariance.laplace",
         lambda epsilon, d, k: LapCov(epsilon=epsilon),
         norm="l1",
         sensitivity=case.UPPER_L1,
@@ -251,7 +244,6 @@ CASES = [
     ),
     case.Case(
         "wishart",
-        "covariance.wishart",
         lambda epsilon, d, k: WishartCov(epsilon=epsilon),
         norm="nuclear",
         sensitivity=case.NUCLEAR,
@@ -261,7 +253,6 @@ CASES = [
     ),
     case.Case(
         "wishart uncleaned",
-        "covariance.wishart",
         lambda epsilon, d, k: WishartCov(epsilon=epsilon, clean=False),
         norm="nuclear",
         sensitivity=case.NUCLEAR,
@@ -271,14 +262,12 @@ CASES = [
     ),
     case.Case(
         "separate",
-        "covariance.separate",
         lambda mu, d, k: SeparateCov.gaussian(mu),
         may_coincide=True,
         exact=False,
     ),
     case.Case(
         "separate pure",
-        "covariance.separate",
         lambda epsilon, d, k: SeparateCov.pure(epsilon),
         norm="l1",
         sensitivity=case.UPPER_L1,
@@ -290,7 +279,6 @@ CASES = [
     ),
     case.Case(
         "adaptive",
-        "covariance.adaptive",
         lambda mu, d, k: AdaptiveCov.gaussian(mu, d),
         query=case.norms,
         norm="linf",
@@ -303,7 +291,6 @@ CASES = [
     ),
     case.Case(
         "adaptive pure",
-        "covariance.adaptive",
         lambda epsilon, d, k: AdaptiveCov.pure(epsilon, d),
         query=case.norms,
         norm="linf",
@@ -317,7 +304,6 @@ CASES = [
     ),
     case.Case(
         "adaptive-cleaned",
-        "covariance.adaptive_cleaned",
         lambda mu, d, k: AdaptiveCleanedCov.gaussian(mu),
         query=case.norms,
         norm="linf",
@@ -329,7 +315,6 @@ CASES = [
     ),
     case.Case(
         "exponential",
-        "covariance.exponential",
         lambda mu, d, k: ExponentialCov.concentrated(mu, d),
         query=lambda rows, adjacency: eigenvalues(case.moment(rows, adjacency)),
         company=case.one_axis,
@@ -342,7 +327,6 @@ CASES = [
     ),
     case.Case(
         "exponential pure",
-        "covariance.exponential",
         lambda epsilon, d, k: ExponentialCov.pure(epsilon, d),
         query=lambda rows, adjacency: eigenvalues(case.moment(rows, adjacency)),
         company=case.one_axis,
@@ -356,7 +340,6 @@ CASES = [
     ),
     case.Case(
         "direction",
-        "covariance.exponential",
         lambda epsilon, d, k: BinghamDirection(epsilon=epsilon, concentrated=False),
         run=case.one_step(case.moment),
         read=lambda u: case.upper(np.outer(u, u)),
@@ -368,11 +351,10 @@ CASES = [
     ),
     case.Case(
         "coinpress",
-        "covariance.coinpress",
         lambda mu, d, k: CoinPressCov.gaussian(mu),
         exact=False,
         trials=1000,
         shows=False,
     ),
-    case.Case("zero", "covariance.zero", lambda mu, d, k: ZeroCov(), free=True, may_coincide=True),
+    case.Case("zero", lambda mu, d, k: ZeroCov(), free=True, may_coincide=True),
 ]

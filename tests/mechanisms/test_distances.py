@@ -260,28 +260,24 @@ FINELY = {
 CASES = [
     case.Case(
         "distances",
-        "scalars.distances",
         lambda mu, d, k: PrivateDistances(noise=GaussianNoise(mu=mu)),
         **(case.BRACKETS | {"run": case.one_step(case.distances), "read": _kept}),
         may_coincide=True,
     ),
     case.Case(
         "distances pure",
-        "scalars.distances",
         lambda epsilon, d, k: PrivateDistances(noise=LaplaceNoise(epsilon=epsilon)),
         **(case.PURE_BRACKETS | {"run": case.one_step(case.distances), "read": _kept}),
         may_coincide=True,
     ),
     case.Case(
         "distances in fine brackets",
-        "scalars.distances",
         lambda mu, d, k: PrivateDistances(noise=GaussianNoise(mu=mu), per_octave=8),
         **(case.BRACKETS | FINELY),
         may_coincide=True,
     ),
     case.Case(
         "distances in fine brackets pure",
-        "scalars.distances",
         lambda epsilon, d, k: PrivateDistances(noise=LaplaceNoise(epsilon=epsilon), per_octave=8),
         **(case.PURE_BRACKETS | FINELY),
         may_coincide=True,

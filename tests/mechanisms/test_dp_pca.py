@@ -226,7 +226,6 @@ def _one_part_each(mechanism, rows, adjacency, gate):
 CASES = [
     case.Case(
         "dp-pca",
-        "pca.dp_pca",
         _dp_pca,
         query=case.row_trace,
         run=batches.one_batch,
@@ -238,7 +237,6 @@ CASES = [
     ),
     case.Case(
         "deflation",
-        "pca.deflation",
         lambda epsilon, d, k: DeflationPCA(inner=_dp_pca(epsilon, d, k), n_components=k),
         query=case.row_trace,
         run=_one_part_each,

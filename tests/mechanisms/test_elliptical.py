@@ -119,7 +119,6 @@ ELLIPTICAL = {
 CASES = [
     case.Case(
         "elliptical",
-        "covariance.elliptical",
         lambda mu, d, k: build(mu, 3000, d),
         **(case.BRACKETS | ELLIPTICAL),
     ),

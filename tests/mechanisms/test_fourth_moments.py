@@ -89,7 +89,6 @@ def procedure(mechanism, rows, adjacency, gate):
 CASES = [
     Case(
         "fourth moments",
-        "fourth_moments",
         lambda mu, d, k: FourthMoments.of(Gaussian(mu / math.sqrt(SPREAD_SHARE))),
         query=squares_of,
         run=procedure,

@@ -288,24 +288,18 @@ FRONT = {
 }
 
 CASES = [
-    case.Case("front", "front", _built(MANY_ROWS), run=_in_company(units=True), **FRONT),
-    case.Case(
-        "front of one unit", "front", _built(SEARCHED), run=_in_company(units=False), **FRONT
-    ),
-    case.Case(
-        "front of fewer rows", "front", _built(REFINED), run=_in_company(units=True), **FRONT
-    ),
-    case.Case("front of few rows", "front", _built(FEW_ROWS), run=_in_company(units=True), **FRONT),
+    case.Case("front", _built(MANY_ROWS), run=_in_company(units=True), **FRONT),
+    case.Case("front of one unit", _built(SEARCHED), run=_in_company(units=False), **FRONT),
+    case.Case("front of fewer rows", _built(REFINED), run=_in_company(units=True), **FRONT),
+    case.Case("front of few rows", _built(FEW_ROWS), run=_in_company(units=True), **FRONT),
     case.Case(
         "front of a sample",
-        "front",
         _built(SEARCHED, sample=0.75),
         run=_in_company(units=True),
         **FRONT,
     ),
     case.Case(
         "front of filled rows",
-        "front",
         _built(SEARCHED),
         run=_in_company(units=True, clip=replace(case.ANYWHERE, on_missing="centre")),
         **FRONT,

@@ -296,7 +296,6 @@ def _tested(mechanism, rows, adjacency, gate):
 CASES = [
     case.Case(
         "gap-projector",
-        "pca.gap_projector",
         lambda mu, d, k: GapProjectorPCA.build(mu, 1e-3, min(k, max(1, d - 1))),
         query=lambda rows, adjacency: eigengap(case.moment(case.with_a_gap(rows), adjacency), 1),
         run=_tested,

@@ -107,9 +107,9 @@ def _in_the_basis(d, adjacency):
 CASES = [
     case.Case(
         "inside",
-        "pca.inside",
         lambda mu, d, k: ProjectedMoment(mu=mu, basis=case.turned(d)[:, :2]),
         query=_inside_directions,
         worst_pair=_in_the_basis,
+        proof="inside",
     ),
 ]

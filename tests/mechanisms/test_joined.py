@@ -160,7 +160,6 @@ def _far_apart(d, adjacency):
 
 
 _JOINED = {
-    "module": "regression.joined",
     "build": lambda mu, d, k: JoinedRegression(mu=mu, rows=2020, features=max(1, d - 1)),
     "query": _query,
     "read": _read,

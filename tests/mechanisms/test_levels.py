@@ -127,7 +127,6 @@ def category(rows, adjacency):
 CASES = [
     case.Case(
         "levels",
-        "scalars.levels",
         lambda mu, d, k: PrivateLevels(mu=mu, delta=1e-3),
         ledger={"epsilon": 50.0, "delta": 0.5},
         query=category,

@@ -84,7 +84,6 @@ def _oblique(d, adjacency):
 CASES = [
     case.Case(
         "lifted",
-        "lifted",
         lambda epsilon, d, k: HomogeneousRows(
             inner=WishartCov(epsilon=epsilon, clean=False), row_norm=1.0
         ),

@@ -226,7 +226,6 @@ def _built(whole, d, *, scale):
 
 
 _LINEAR = {
-    "module": "regression.linear",
     "query": _query,
     "run": _run,
     "read": _read,

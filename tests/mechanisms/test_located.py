@@ -280,22 +280,19 @@ CROWDED = {  # so that Laplace noise hides no distance
 }
 
 CASES = [
-    case.Case("located", "located", _located, **(case.BRACKETS | LOCATED)),
+    case.Case("located", _located, **(case.BRACKETS | LOCATED)),
     case.Case(
         "located pure",
-        "located",
         _located_pure,
         **(case.PURE_BRACKETS | CROWDED | {"may_coincide": True}),
     ),
     case.Case(
         "located of a sample",
-        "located",
         lambda mu, d, k: replace(_located(mu, d, k), sample=0.75),
         **(case.BRACKETS | LOCATED | {"adjacencies": (case.REPLACE,)}),
     ),
     case.Case(
         "located of filled rows",
-        "located",
         _located,
         run=case.in_company(_entries, replace(case.FILLED, normalise=True), case.centred_entries),
         **case.BRACKETS,

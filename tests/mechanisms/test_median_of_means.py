@@ -175,7 +175,6 @@ def _run(mechanism, rows, adjacency, gate):
 
 
 _MEDIAN = {
-    "module": "scalars.median_of_means",
     "run": _run,
     "read": lambda released: released[0],
     "norm": "l1",

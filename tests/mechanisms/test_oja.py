@@ -143,7 +143,6 @@ def _one_step_of_a_pass(mechanism, rows, adjacency, gate):
 CASES = [
     case.Case(
         "oja",
-        "pca.oja",
         lambda mu, d, k: OjaPCA(mu=mu, n_components=k, batch_size=BATCH),
         **batches.ONE_PASS,
         query=_updates(case.DIRECTIONS),
@@ -153,7 +152,6 @@ CASES = [
     ),
     case.Case(
         "oja step",
-        "pca.oja",
         lambda mu, d, k: OjaPCA(mu=mu, n_components=k),
         **(batches.ONE_PASS | {"read": batches.estimate}),
         query=_updates(case.DIRECTIONS),
@@ -162,7 +160,6 @@ CASES = [
     ),
     case.Case(
         "oja clipped",
-        "pca.oja",
         lambda mu, d, k: OjaPCA(mu=mu, n_components=k, batch_size=BATCH),
         **batches.ONE_PASS,
         query=_updates(case.CLIP),

@@ -380,7 +380,6 @@ def _moment_columns_sensitivity(natural, ends):
 CASES = [
     case.Case(
         "power",
-        "pca.power",
         lambda mu, d, k: PowerPCA(mu=mu, n_components=k),
         query=case.row_trace,
         read=case.projector,
@@ -390,7 +389,6 @@ CASES = [
     ),
     case.Case(
         "power on directions",
-        "pca.power",
         lambda mu, d, k: PowerPCA(mu=mu, n_components=k),
         query=lambda rows, adjacency: (
             _moment_columns if adjacency is case.REPLACE else case.row_trace
@@ -406,7 +404,6 @@ CASES = [
     ),
     case.Case(
         "gaussian on columns",
-        "pca.power",
         lambda mu, d, k: GaussianNoise(mu=mu),
         query=_moment_columns,
         run=case.one_step(_moment_columns),
@@ -417,5 +414,6 @@ CASES = [
             case.ADD: _moment_columns_sensitivity(1.0, 1),
         },
         worst_pair=case.two_directions,
+        proof="power",
     ),
 ]

@@ -196,7 +196,6 @@ def _full_and_empty(d, adjacency):
 CASES = [
     case.Case(
         "present",
-        "present",
         lambda mu, d, k: Present(
             shares=PrivateMean(noise=GaussianNoise(mu=math.sqrt(0.5) * mu)),
             inner=Uncentred(inner=GaussCov(mu=math.sqrt(0.5) * mu * (1 - 2**-40)), row_norm=1.0),
@@ -215,7 +214,6 @@ CASES = [
     ),
     case.Case(
         "present pairs",
-        "present",
         **_with_pairs(
             lambda mu: PrivateMean(noise=GaussianNoise(mu=math.sqrt(0.3) * mu)),
             lambda mu: GaussCov(mu=math.sqrt(0.3) * mu),
@@ -224,7 +222,6 @@ CASES = [
     ),
     case.Case(
         "present pairs pure",
-        "present",
         **_with_pairs(
             lambda epsilon: PrivateMean(noise=LaplaceNoise(epsilon=0.25 * epsilon)),
             lambda epsilon: WishartCov(epsilon=0.25 * epsilon, clean=False),

@@ -277,7 +277,6 @@ def test_what_is_left_of_the_trace_costs_nothing_more(adjacency):
 CASES = [
     case.Case(
         "wishart components",
-        "pca.wishart",
         lambda epsilon, d, k: WishartPCA(epsilon=epsilon, n_components=k),
         read=case.components,
         norm="nuclear",
@@ -287,7 +286,6 @@ CASES = [
     ),
     case.Case(
         "exponential components",
-        "pca.exponential",
         lambda mu, d, k: ExponentialPCA.concentrated(mu, k),
         read=case.components,
         norm="nuclear",
@@ -296,7 +294,6 @@ CASES = [
     ),
     case.Case(
         "exponential components, pure",
-        "pca.exponential",
         lambda epsilon, d, k: ExponentialPCA.pure(epsilon, k),
         read=case.components,
         norm="nuclear",
@@ -306,7 +303,6 @@ CASES = [
     ),
     case.Case(
         "laplace components",
-        "pca.laplace",
         lambda epsilon, d, k: LaplacePCA(epsilon=epsilon, n_components=k),
         read=case.components,
         norm="l1",

@@ -167,7 +167,6 @@ def _ranged_about_a_centre(mu, d, k):
 CASES = [
     case.Case(
         "ranged",
-        "ranged",
         lambda mu, d, k: PrivateRadiusClip(
             distances=PrivateDistances(noise=GaussianNoise(mu=math.sqrt(0.2) * mu)),
             inner=GaussCov(mu=math.sqrt(0.8) * mu * (1 - 2**-40)),
@@ -178,7 +177,6 @@ CASES = [
     ),
     case.Case(
         "ranged pure",
-        "ranged",
         lambda epsilon, d, k: PrivateRadiusClip(
             distances=PrivateDistances(noise=LaplaceNoise(epsilon=0.4 * epsilon)),
             inner=LapCov(epsilon=0.6 * epsilon),
@@ -189,7 +187,6 @@ CASES = [
     ),
     case.Case(
         "ranged about a private centre",
-        "ranged",
         _ranged_about_a_centre,
         run=case.in_company(
             lambda d: d + _entries(d),
@@ -197,5 +194,6 @@ CASES = [
             lambda released: case.centred_entries(released, _within_radius),
         ),
         **case.BRACKETS,
+        proof="ranged",
     ),
 ]

@@ -207,7 +207,6 @@ def _with_scales(mechanism, rows, adjacency, gate):
 CASES = [
     case.Case(
         "row-bounds",
-        "row_bounds",
         lambda mu, d, k: LocatedBounds.whole(mu),
         run=_in_company,
         proof="streaming",
@@ -215,7 +214,6 @@ CASES = [
     ),
     case.Case(
         "row-bounds about the origin",
-        "row_bounds",
         lambda mu, d, k: RadiusBounds.whole(mu),
         run=_in_company,
         proof="streaming",
@@ -223,7 +221,6 @@ CASES = [
     ),
     case.Case(
         "row-bounds in any units",
-        "row_bounds",
         lambda mu, d, k: FrontBounds.whole(mu, math.ceil(math.sqrt(2) * d / (0.03 * mu)), d),
         run=_with_scales,
         proof="streaming",

@@ -329,7 +329,6 @@ COUNTED = {  # numbers found by counting rows
 CASES = [
     case.Case(
         "trace",
-        "scalars.trace",
         lambda mu, d, k: PrivateTrace(noise=GaussianNoise(mu=mu)),
         query=case.row_trace,
         run=case.one_step(case.row_trace),
@@ -342,7 +341,6 @@ CASES = [
     ),
     case.Case(
         "trace pure",
-        "scalars.trace",
         lambda epsilon, d, k: PrivateTrace(noise=LaplaceNoise(epsilon=epsilon)),
         query=case.row_trace,
         run=case.one_step(case.row_trace),
@@ -356,31 +354,26 @@ CASES = [
     ),
     case.Case(
         "sparse-vector",
-        "scalars.sparse_vector",
         lambda epsilon, d, k: SparseVector(epsilon=epsilon),
         **(COUNTED | {"query": _beyond, "run": case.one_step(_beyond)}),
     ),
     case.Case(
         "radius",
-        "scalars.radius",
         lambda epsilon, d, k: PrivateRadius(epsilon=epsilon),
         **COUNTED,
     ),
     case.Case(
         "quantile",
-        "scalars.quantile",
         lambda epsilon, d, k: PrivateQuantile(epsilon=epsilon, level=0.5),
         **COUNTED,
     ),
     case.Case(
         "threshold",
-        "scalars.threshold",
         _threshold,
         **(COUNTED | {"run": case.procedure, "strength_of": case.mu_of, "trials": 1000}),
     ),
     case.Case(
         "histogram",
-        "scalars.histogram",
         lambda epsilon, d, k: StabilityHistogram(epsilon=epsilon, delta=1e-3),
         ledger={"epsilon": 50.0, "delta": 0.5},
         **(

@@ -270,7 +270,6 @@ def plane_by_sign(rows, adjacency):
 def _case(name, noise, query=plane, **options):
     return case.Case(
         name,
-        "scalars.score_histogram",
         lambda strength, d, k: ScoreHistogram(noise=noise(strength), bins=BINS),
         query=query,
         run=case.one_step(query),

@@ -156,7 +156,6 @@ def _alone(mechanism, rows, adjacency, gate):
 CASES = [
     case.Case(
         "noise-share",
-        "shared",
         lambda mu, d, k: _share(mu, math.sqrt(2), d, symmetric=True, honest=1),
         run=_alone,
         read=case.upper,

@@ -360,7 +360,6 @@ def _about_the_start(d, adjacency):
 CASES = [
     case.Case(
         "shuffled-oja",
-        "pca.shuffled_oja",
         lambda epsilon, d, k: ShuffledOjaPCA(epsilon=epsilon, delta=0.1, n_records=case.MANY),
         query=_shuffled,
         run=lambda step, rows, adjacency, gate: step.run(

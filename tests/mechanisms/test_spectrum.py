@@ -320,7 +320,6 @@ GAP = {
 CASES = [
     case.Case(
         "eigenvalues",
-        "scalars.leading",
         lambda mu, d, k: PrivateEigenvalues(noise=GaussianNoise(mu=mu)),
         norm="l2",
         sensitivity=ONE_OR_SHARED["l2"],
@@ -328,7 +327,6 @@ CASES = [
     ),
     case.Case(
         "eigenvalues pure",
-        "scalars.leading",
         lambda epsilon, d, k: PrivateEigenvalues(noise=LaplaceNoise(epsilon=epsilon)),
         norm="l1",
         sensitivity=ONE_OR_SHARED["l1"],
@@ -336,7 +334,6 @@ CASES = [
     ),
     case.Case(
         "variances",
-        "scalars.variances",
         lambda mu, d, k: PrivateVariances(noise=GaussianNoise(mu=mu)),
         norm="l2",
         sensitivity=ONE_OR_SHARED["l2"],
@@ -344,7 +341,6 @@ CASES = [
     ),
     case.Case(
         "variances pure",
-        "scalars.variances",
         lambda epsilon, d, k: PrivateVariances(noise=LaplaceNoise(epsilon=epsilon)),
         norm="l1",
         sensitivity=ONE_OR_SHARED["l1"],
@@ -352,21 +348,18 @@ CASES = [
     ),
     case.Case(
         "gap",
-        "scalars.gap",
         lambda mu, d, k: PrivateGap(noise=GaussianNoise(mu=mu)),
         norm="l2",
         **GAP,
     ),
     case.Case(
         "gap pure",
-        "scalars.gap",
         lambda epsilon, d, k: PrivateGap(noise=LaplaceNoise(epsilon=epsilon)),
         norm="l1",
         **(GAP | case.PURE),
     ),
     case.Case(
         "rank",
-        "scalars.rank",
         lambda mu, d, k: PrivateRank(noise=GaussianNoise(mu=mu), max_rank=1, rows=case.ROWS),
         query=_spectrum,
         run=case.one_step(_spectrum),
@@ -380,7 +373,6 @@ CASES = [
     ),
     case.Case(
         "noise-variance",
-        "scalars.noise_variance",
         lambda mu, d, k: PrivateNoiseVariance(noise=GaussianNoise(mu=mu)),
         query=_bulk,
         run=case.one_step(_bulk),

@@ -283,7 +283,6 @@ def _far_along(d, adjacency):
 CASES = [
     case.Case(
         "spiked",
-        "pca.spiked",
         lambda mu, d, k: SpikedPCA(mu=mu, model=_spiked_model(k)),
         query=_leading_projector,
         read=case.components,
@@ -294,7 +293,6 @@ CASES = [
     ),
     case.Case(
         "spiked-projector",
-        "pca.spiked",
         lambda mu, d, k: SpikedProjector(mu=mu, model=_spiked_model(k)),
         query=_leading_projector,
         company=lambda n, d: np.zeros((n, d)),
@@ -305,7 +303,6 @@ CASES = [
     ),
     case.Case(
         "spiked-values",
-        "pca.spiked",
         lambda mu, d, k: SpikedValues(mu=mu, model=_spiked_model(k), basis=case.turned(d)[:, :k]),
         query=_inside,
         worst_pair=_far_along,

@@ -191,7 +191,6 @@ def _spreads(rows, adjacency):
 CASES = [
     case.Case(
         "spread",
-        "scalars.spread",
         lambda epsilon, d, k: PrivateSpread(epsilon=epsilon, delta=1e-3),
         query=_spreads,
         run=case.one_step(_spreads),

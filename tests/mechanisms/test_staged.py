@@ -175,7 +175,6 @@ def _mapped(mechanism, rows, adjacency, gate):
 CASES = [
     case.Case(
         "staged scores",
-        "pca.staged",
         _shown,
         query=lambda rows, adjacency: case.direction_moment(case.two_columns(rows), adjacency),
         run=_mapped,
@@ -185,7 +184,6 @@ CASES = [
     ),
     case.Case(
         "staged",
-        "pca.staged",
         _stages,
         query=lambda rows, adjacency: eigenvalues(
             case.direction_moment(case.with_a_gap(rows), adjacency)

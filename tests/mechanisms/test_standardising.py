@@ -239,7 +239,6 @@ def _read(found):
 CASES = [
     case.Case(
         "standardising step",
-        "standardising",
         lambda mu, d, k: OjaPCA(mu=mu, n_components=k),
         query=_squares,
         run=_step,

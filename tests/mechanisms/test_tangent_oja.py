@@ -182,7 +182,6 @@ def _tangent_estimate(released):
 CASES = [
     case.Case(
         "tangent-oja",
-        "pca.tangent_oja",
         batches.adaptive(TangentOjaPCA),
         **(batches.ONE_PASS | batches.COUNTED_PART),
         query=batches.update_distances,
@@ -190,7 +189,6 @@ CASES = [
     ),
     case.Case(
         "tangent-oja step",
-        "pca.tangent_oja",
         batches.adaptive(TangentOjaPCA),
         **(batches.ONE_PASS | batches.COUNTED_PART | {"read": _tangent_estimate}),
         query=_tangent_counts,

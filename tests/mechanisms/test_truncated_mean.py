@@ -252,7 +252,6 @@ def _truncated_mean(mechanism, rows, adjacency, gate):
 CASES = [
     case.Case(
         "truncated-mean",
-        "truncated_mean",
         batches.truncated,
         query=_coordinates,
         run=_truncated_mean,

@@ -22,7 +22,7 @@ _HOMES = {
     "elliptical": "EllipticalCov",
     "fourth_moments": "SPREAD_SHARE FourthMoments",
     "front": "CORRELATION Front",
-    "gate": "Gate MomentMechanism release",
+    "gate": "Gate MomentMechanism proofs_of release",
     "gauss": "Gauss GaussCov NoisyMatrix",
     "homogeneous_rows": "HomogeneousRows",
     "image_noise": "ImageNoise",

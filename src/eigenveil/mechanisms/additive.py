@@ -149,6 +149,7 @@ class NoisyMean:
 class PrivateMean:
     """Add noise to a sum of rows. Fields are public, never data."""
 
+    proof: ClassVar[str] = "mean"
     name: ClassVar[str] = "mean"
     exact: ClassVar[bool] = True
     noise: VectorNoise
@@ -204,6 +205,7 @@ class NoisyTrace:
 class PrivateTrace:
     """Add noise to a sum of squared norms. Fields are public, never data."""
 
+    proof: ClassVar[str] = "trace"
     name: ClassVar[str] = "trace"
     exact: ClassVar[bool] = True
     noise: VectorNoise

@@ -181,6 +181,7 @@ def directions(clip: Clip) -> Clip:
 class SphericalPCA:
     """`analyze-gauss` on directions of rows. Fields are public, never data."""
 
+    proof: ClassVar[str] = "spherical"
     name: ClassVar[str] = "spherical"
     mu: float
     n_components: int
@@ -199,6 +200,7 @@ class SphericalPCA:
 class Spherical(LazyEntry):
     """Leading directions of a noisy second moment of unit rows."""
 
+    proof: ClassVar[str] = "spherical"
     name = "spherical"
     about = "the noisy second moment of unit rows"
     source = "`analyze-gauss` on unit rows; Kim, Jung 2025 have unit pairs of rows"
@@ -220,6 +222,7 @@ SPHERICAL_ENTRY = Spherical()
 class WishartPCA:
     """Top eigenvectors of WishartCov. Fields are public, never data."""
 
+    proof: ClassVar[str] = "wishart"
     name: ClassVar[str] = "wishart"
     exact: ClassVar[bool] = False
     epsilon: float
@@ -244,6 +247,7 @@ class WishartPCA:
 class Wishart(ComponentEntry):
     """Leading directions under two-sided Wishart noise, for a pure epsilon."""
 
+    proof: ClassVar[str] = "wishart"
     name = "wishart"
     about = "two-sided Wishart noise"
     source = "two-sided Wishart noise on unit or clipped rows; new here"

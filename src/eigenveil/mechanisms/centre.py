@@ -119,6 +119,7 @@ class Centred(Generic[Result]):
     the mean is taken of.
     """
 
+    proof: ClassVar[str] = "centred"
     name: ClassVar[str] = "centred"
     mean: PrivateMean
     inner: Procedure[Result]
@@ -151,6 +152,7 @@ class Centred(Generic[Result]):
 class Uncentred(Generic[Result]):
     """``inner`` about the origin, for rows assumed centred. Fields are public, never data."""
 
+    proof: ClassVar[str] = "centred"
     name: ClassVar[str] = "uncentred"
     inner: Procedure[Result]
     row_norm: float
@@ -188,6 +190,7 @@ def drawn_pairs(source: RowSource, clip: Clip, gate: Gate) -> tuple[RowSource, i
 class Paired(Generic[Result]):
     """``inner`` on differences of rows. Fields are public, never data."""
 
+    proof: ClassVar[str] = "paired"
     name: ClassVar[str] = "paired"
     inner: Procedure[Result]
 
@@ -277,6 +280,7 @@ class LocatedCentre(Generic[Result]):
 
     """
 
+    proof: ClassVar[str] = "located"
     name: ClassVar[str] = "located"
     distances: tuple[PrivateDistances, ...]
     means: tuple[PrivateMean, ...]

@@ -108,6 +108,7 @@ assert sum(SHARES) == 1
 class AdaptiveCleanedCov:
     """`cleaned` at a private bound on rows. Fields are public, never data."""
 
+    proof: ClassVar[str] = "adaptive_cleaned"
     name: ClassVar[str] = "adaptive-cleaned"
     rows: GaussianNoise
     search: SparseVector
@@ -164,6 +165,7 @@ class AdaptiveCleanedCov:
 class AdaptiveCleaned(CovarianceEntry):
     """`cleaned`, at a row norm that is lowered privately."""
 
+    proof: ClassVar[str] = "adaptive_cleaned"
     name = "adaptive-cleaned"
     about = "cleaned, at a row norm lowered privately"
     source = "`cleaned` at a privately lowered row norm"

@@ -413,6 +413,7 @@ class Scaled(Generic[Result]):
 
     """
 
+    proof: ClassVar[str] = "scaled"
     name: ClassVar[str] = "scaled"
     scale: ColumnScale
     inner: Procedure[CentredResult[Result]]

@@ -52,6 +52,7 @@ from eigenveil.rows.base import RowSource
 class PrivateVariances:
     """Add noise to second moments along directions. Fields are public, never data."""
 
+    proof: ClassVar[str] = "variances"
     name: ClassVar[str] = "variances"
     exact: ClassVar[bool] = True
     noise: VectorNoise
@@ -80,6 +81,7 @@ VARIANCE_SHARE = 0.05
 class Variances:
     """How far rows reach, then their variance inside released directions. Fields are public."""
 
+    proof: ClassVar[str] = "staged"
     distances: PrivateDistances
     values: PrivateVariances
 
@@ -150,6 +152,7 @@ class Further:
     variance, ``fewest`` or more.
     """
 
+    proof: ClassVar[str] = "staged"
     captured: CapturedVariance | None = None
     holding: float | None = None
     fewest: int = 1
@@ -195,6 +198,7 @@ class ComponentStages:
     With ``normalise`` all but the variances see directions of rows only.
     """
 
+    proof: ClassVar[str] = "staged"
     name: ClassVar[str] = "staged"
     inner: Any
     normalise: bool = False

@@ -417,6 +417,7 @@ class PrivateRadiusClip:
 
     """
 
+    proof: ClassVar[str] = "ranged"
     name: ClassVar[str] = "ranged"
     distances: PrivateDistances
     inner: Procedure[Any]

@@ -73,11 +73,12 @@ class Procedure(Protocol[Released]):
 def proofs_of(procedure: Any) -> tuple[str, ...]:
     """Return the names of the proof pages of a procedure and of those inside it, outermost first.
 
-    A page in ``docs/proofs`` has the name of the module.
+    A page in ``docs/proofs`` has the name of the module, unless the class names another one.
     """
     pages: list[str] = []
     while procedure is not None:
-        pages.append(type(procedure).__module__.rpartition(".")[2])
+        module = type(procedure).__module__.rpartition(".")[2]
+        pages.append(getattr(procedure, "proof", module))
         procedure = getattr(procedure, "inner", None)
     return tuple(pages)
 

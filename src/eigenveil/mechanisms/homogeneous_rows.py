@@ -35,6 +35,7 @@ LIFT = 0.5  # gamma
 class HomogeneousRows:
     """``inner`` on lifted rows, cleaned, then the Schur complement. Fields are public."""
 
+    proof: ClassVar[str] = "lifted"
     name: ClassVar[str] = "lifted"
     inner: WishartCov
     row_norm: float

@@ -63,6 +63,7 @@ class PrivateQuantile:
     ``gaussian``: the cost is stated as the mu that covers it, for a total that is one mu.
     """
 
+    proof: ClassVar[str] = "quantile"
     name: ClassVar[str] = "quantile"
     exact: ClassVar[bool] = True
     epsilon: float

@@ -81,6 +81,7 @@ class Present(Generic[Result]):
 
     """
 
+    proof: ClassVar[str] = "present"
     name: ClassVar[str] = "present"
     shares: PrivateMean
     pairs: GaussCov | WishartCov | None = None

@@ -75,6 +75,7 @@ MAX_PRIVATE_RANK = 50
 class PrivateEigenvalues:
     """Add noise to descending eigenvalues. Fields are public, never data."""
 
+    proof: ClassVar[str] = "leading"
     name: ClassVar[str] = "eigenvalues"
     exact: ClassVar[bool] = True
     noise: VectorNoise
@@ -108,6 +109,7 @@ class NoisyVariance:
 class PrivateNoiseVariance:
     """Add noise to a weighted sum of eigenvalues. Fields are public, never data."""
 
+    proof: ClassVar[str] = "noise_variance"
     name: ClassVar[str] = "noise-variance"
     exact: ClassVar[bool] = True
     noise: VectorNoise

@@ -212,8 +212,13 @@ class Entry:
 
     @property
     def module(self) -> str:
-        """The module that declares it, whose proof page has the same name."""
+        """The module that declares it."""
         return type(self).__module__
+
+    @property
+    def proof(self) -> str:
+        """The page in ``docs/proofs`` that proves it."""
+        return self.module.rpartition(".")[2]
 
     @property
     def notions(self) -> tuple[str, ...]:

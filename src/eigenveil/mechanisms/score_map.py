@@ -75,6 +75,7 @@ class ScoreMap:
 class ScoreHistogram:
     """Noisy counts of rows by cell. Fields are public, never data."""
 
+    proof: ClassVar[str] = "score_histogram"
     name: ClassVar[str] = "score-histogram"
     exact: ClassVar[bool] = True
     noise: VectorNoise

@@ -93,6 +93,7 @@ from eigenveil.rows.base import RowSource
 class PrivateRadius:
     """Exponent of a radius, from counts of row norms. Fields are public, never data."""
 
+    proof: ClassVar[str] = "radius"
     name: ClassVar[str] = "radius"
     exact: ClassVar[bool] = True
     epsilon: float
@@ -136,6 +137,7 @@ class NoiseBound:
 class ClippingThreshold:
     """A bound on row norms, chosen privately. Fields are public, never data."""
 
+    proof: ClassVar[str] = "threshold"
     name: ClassVar[str] = "threshold"
     radius: PrivateRadius
     trace: PrivateTrace

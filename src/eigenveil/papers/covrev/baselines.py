@@ -92,6 +92,7 @@ from eigenveil.rows.base import RowSource
 class LapCov(MomentMechanism[NoisyMatrix]):
     """Add Laplace noise to the upper triangle. Fields are public, never data."""
 
+    proof: ClassVar[str] = "laplace"
     name: ClassVar[str] = "laplace"
     exact: ClassVar[bool] = True
     epsilon: float
@@ -113,6 +114,7 @@ class LapCov(MomentMechanism[NoisyMatrix]):
 class Laplace(CovarianceEntry):
     """A second moment with Laplace noise; a baseline."""
 
+    proof: ClassVar[str] = "laplace"
     name = "laplace"
     about = "a baseline with Laplace noise"
     source = "Dong, Liang, Yi 2022, LapCov"
@@ -129,6 +131,7 @@ LAPLACE_ENTRY = Laplace()
 class SeparateCov:
     """Noisy eigenvalues on the eigenvectors of a noisy matrix. Fields are public, never data."""
 
+    proof: ClassVar[str] = "separate"
     name: ClassVar[str] = "separate"
     values: VectorNoise
     vectors: Mechanism[NoisyMatrix]
@@ -171,6 +174,7 @@ def on_basis(basis: NDArray[np.float64], values: NoisyVector, trace_bound: float
 class Separate(CovarianceEntry):
     """Noisy eigenvalues on the eigenvectors of a noisy matrix."""
 
+    proof: ClassVar[str] = "separate"
     name = "separate"
     about = "eigenvalues and eigenvectors apart"
     source = "Dong, Liang, Yi 2022, SeparateCov"
@@ -194,6 +198,7 @@ SEPARATE_ENTRY = Separate()
 class ProjectedCov(MomentMechanism[NoisyMatrix]):
     """GaussCov projected on the feasible set. Fields are public, never data."""
 
+    proof: ClassVar[str] = "projection"
     name: ClassVar[str] = "projection"
     exact: ClassVar[bool] = True
     mu: float
@@ -211,6 +216,7 @@ class ProjectedCov(MomentMechanism[NoisyMatrix]):
 class Projection(CovarianceEntry):
     """A noisy second moment, projected to what rows within the bound allow."""
 
+    proof: ClassVar[str] = "projection"
     name = "projection"
     about = "projected to what rows within the bound allow"
     source = "Dong, Liang, Yi 2022, Appendix E"
@@ -228,6 +234,7 @@ PROJECTION_ENTRY = Projection()
 class ZeroCov(MomentMechanism[NoisyMatrix]):
     """No noise, no signal."""
 
+    proof: ClassVar[str] = "zero"
     name: ClassVar[str] = "zero"
     exact: ClassVar[bool] = True
 
@@ -243,6 +250,7 @@ class ZeroCov(MomentMechanism[NoisyMatrix]):
 class Zero(CovarianceEntry):
     """The zero matrix, which any other must beat."""
 
+    proof: ClassVar[str] = "zero"
     name = "zero"
     about = "the zero matrix: the baseline to beat"
     source = "the baseline to beat"
@@ -265,6 +273,7 @@ ZERO_ENTRY = Zero()
 class LaplacePCA(MomentMechanism[NoisyComponents]):
     """Top eigenvectors of LapCov. Fields are public, never data."""
 
+    proof: ClassVar[str] = "laplace"
     name: ClassVar[str] = "laplace"
     exact: ClassVar[bool] = True
     epsilon: float
@@ -281,6 +290,8 @@ class LaplacePCA(MomentMechanism[NoisyComponents]):
 
 class LaplaceComponents(ComponentEntry):
     """Leading directions of a second moment with Laplace noise; a baseline."""
+
+    proof: ClassVar[str] = "laplace"
 
     name = "laplace"
     about = "a baseline with Laplace noise"

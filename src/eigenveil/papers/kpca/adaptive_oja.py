@@ -160,6 +160,7 @@ ADAPTIVE_OJA_ENTRY = AdaptiveOja()
 class TangentOjaPCA(AdaptiveOjaPCA):
     """Tangent updates after a warm start. Fields are public, never data."""
 
+    proof: ClassVar[str] = "tangent_oja"
     name: ClassVar[str] = "tangent-oja"
     # Values of the warm start decide how long later steps are: records are pulled in less.
     level: ClassVar[float] = 0.9
@@ -179,6 +180,7 @@ class TangentOjaPCA(AdaptiveOjaPCA):
 class TangentOja(OnePassEntry):
     """`adaptive-oja` until components settle, then only what turns them."""
 
+    proof: ClassVar[str] = "tangent_oja"
     name = "tangent-oja"
     about = "adaptive-oja, then tangent steps"
     source = "Düngler, Sanyal, Algorithm 3 (TAdaDPO)"

@@ -84,6 +84,7 @@ from eigenveil.privacy.cost import Approx, Cost
 class StabilityHistogram:
     """Noisy counts of the bins that clear a threshold. Fields are public, never data."""
 
+    proof: ClassVar[str] = "histogram"
     name: ClassVar[str] = "histogram"
     exact: ClassVar[bool] = True
     epsilon: float
@@ -196,6 +197,7 @@ class PrivateSpread:
     ``zeta`` is the probability that votes enough do not show.
     """
 
+    proof: ClassVar[str] = "spread"
     name: ClassVar[str] = "spread"
     exact: ClassVar[bool] = True
     epsilon: float

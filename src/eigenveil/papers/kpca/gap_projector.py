@@ -94,6 +94,7 @@ class NoisyGap:
 class PrivateGap:
     """Add noise to an eigengap. Fields are public, never data."""
 
+    proof: ClassVar[str] = "gap"
     name: ClassVar[str] = "gap"
     exact: ClassVar[bool] = True
     noise: VectorNoise

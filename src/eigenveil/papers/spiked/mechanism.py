@@ -63,6 +63,7 @@ _MARGIN = 1 + 2.0**-10  # rows are clipped a little inside their ball; none of t
 class SpikedProjector:
     """The projector on the leading directions, as a noisy matrix. Fields are public, never data."""
 
+    proof: ClassVar[str] = "spiked"
     name: ClassVar[str] = "spiked-projector"
     kind: ClassVar[Kind] = Kind.MODEL_BASED
     mu: float
@@ -96,6 +97,7 @@ class SpikedValues:
     ``basis`` has them as orthonormal columns.
     """
 
+    proof: ClassVar[str] = "spiked"
     name: ClassVar[str] = "spiked-values"
     kind: ClassVar[Kind] = Kind.MODEL_BASED
     mu: float
@@ -140,6 +142,7 @@ class SpikedPCA:
     ``share`` of mu^2 buys the projector.
     """
 
+    proof: ClassVar[str] = "spiked"
     name: ClassVar[str] = "spiked"
     kind: ClassVar[Kind] = Kind.MODEL_BASED
     mu: float
@@ -231,6 +234,7 @@ class Spiked(ComponentEntry):
 
     """
 
+    proof: ClassVar[str] = "spiked"
     name = "spiked"
     about = "model-based: for tables of a stated law; Python only"
     source = "Cai, Xia, Zha 2024, Algorithm 1"
