@@ -156,7 +156,7 @@ def test_options_are_there_in_every_face():
             continue  # of click
         assert isinstance(call.args[0], ast.Constant), place
         named = option(call.args[0].value)
-        python, shell, file = faces["/regress" in place]
+        python, shell, file = faces[re.search("regress|/linear", place) is not None]
         assert named.python in python, place
         assert named.shell in shell, place
         assert file is None or named.file in file, place  # no federation regresses

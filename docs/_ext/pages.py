@@ -90,7 +90,8 @@ def toctree(pages: list[str], *, hidden: bool = False) -> str:
 
 def tests_of(module: str, name: str) -> list[Path]:
     """Return the files with the tests of a mechanism."""
-    classes = [name for name in import_module(module).__all__ if name[0].isupper()]
+    defined = vars(import_module(module)).items()
+    classes = [name for name, thing in defined if getattr(thing, "__module__", None) == module]
     known = re.compile(rf"\b(?:{'|'.join(classes)})\(")
     folder = ROOT / "tests" / "mechanisms"
     named = folder / f"test_{module.rpartition('.')[2]}.py"
@@ -112,7 +113,7 @@ def mechanisms() -> dict[str, str]:
         if one.pure_numerics is not None:
             promise += f" ({one.pure_numerics.value} for a pure epsilon)"
         promise += "; model-based" if one.kind is Kind.MODEL_BASED else "; worst-case"
-        proof, tests = module.rpartition(".")[2], tests_of(module, one.name)
+        proof, tests = one.proof, tests_of(module, one.name)
         for path in tests:
             # Led to from the mechanism alone: lists of contents would drown in them.
             pages[path.stem] = (

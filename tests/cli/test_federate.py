@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from eigenveil import Ledger, Release
-from eigenveil.cli.rows import stoppable
+from eigenveil.cli.progress import stoppable
 from eigenveil.exceptions import FederationConnectionError
 from eigenveil.federated import (
     BasisQuestion,

@@ -11,7 +11,7 @@ import pytest
 from eigenveil import Ledger, Release
 from eigenveil.__main__ import _interrupt_when_asked_to_end
 from eigenveil.cli.federate_run import ledger_standing
-from eigenveil.cli.rows import stoppable
+from eigenveil.cli.progress import stoppable
 from eigenveil.privacy import Adjacency, Gaussian
 from tests.cli.conftest import but_for_noise, invoke
 
@@ -109,7 +109,8 @@ def wait(*arguments, **options):
     Path(sys.argv[1]).touch()
     time.sleep(60)
 
-eigenveil.planning.recommend = wait
+import eigenveil.planning.prediction
+eigenveil.planning.prediction.recommend = wait
 from eigenveil.cli import main
 main(sys.argv[2:])
 """

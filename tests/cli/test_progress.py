@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from eigenveil.cli.rows import watched
+from eigenveil.cli.progress import watched
 from eigenveil.exact import public_rows
 from eigenveil.rows import ArraySource, CSVSource, IterableSource
 
@@ -20,8 +20,8 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def terminal(monkeypatch):
     screen = Terminal()
-    monkeypatch.setattr("eigenveil.cli.rows.sys", SimpleNamespace(stderr=screen))
-    monkeypatch.setattr("eigenveil.cli.rows._EVERY", 0.0)
+    monkeypatch.setattr("eigenveil.cli.progress.sys", SimpleNamespace(stderr=screen))
+    monkeypatch.setattr("eigenveil.cli.progress._EVERY", 0.0)
     return screen
 
 
@@ -62,7 +62,7 @@ def test_where_the_length_is_unknown_rows_are_counted(terminal):
 
 def test_nothing_without_a_terminal(monkeypatch):
     pipe = io.StringIO()
-    monkeypatch.setattr("eigenveil.cli.rows.sys", SimpleNamespace(stderr=pipe))
+    monkeypatch.setattr("eigenveil.cli.progress.sys", SimpleNamespace(stderr=pipe))
     source = ArraySource(np.zeros((10, 2)))
     with watched(source, count_is_public=True) as rows:
         assert rows is source

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eigenveil import StreamingPCA
-from eigenveil.cli.printing import target
+from eigenveil.cli.summary import target
 from eigenveil.exceptions import ColumnsLeftOutWarning
 from eigenveil.report import hidden_variances
 

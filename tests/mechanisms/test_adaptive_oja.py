@@ -46,7 +46,7 @@ def near_and_far(m):
 
 
 def products(rows, image=IMAGE):
-    """W(AQ - P) of every record, as the module docstring of `data/updates.py` has it."""
+    """W(AQ - P) of every record, as the module docstring of `exact/updates.py` has it."""
     moved = np.einsum("ij,ik->ijk", rows, rows @ BASIS) - image
     inside = BASIS @ (BASIS.T @ moved)
     return moved - (1 - math.sqrt(0.5)) * inside

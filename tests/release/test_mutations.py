@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA, Release
-from eigenveil.cli.printing import headline
+from eigenveil.cli.summary import headline
 from eigenveil.exceptions import EigenveilError, VerificationError
 from eigenveil.release import FORMATS
 from eigenveil.release import files as stored

@@ -9,8 +9,8 @@ import pytest
 from sklearn.base import clone
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA, Release
-from eigenveil.cli.printing import components as components_table
-from eigenveil.cli.printing import headline
+from eigenveil.cli.summary import components as components_table
+from eigenveil.cli.summary import headline
 from eigenveil.exceptions import ColumnsLeftOutWarning
 from eigenveil.privacy import Balance
 from eigenveil.report import left_out

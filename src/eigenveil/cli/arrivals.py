@@ -101,8 +101,9 @@ def stream(
     Without DATA the newest release is made again from the state.
     Give the same options every time, or keep them in a file: --config FILE.
     """
+    from eigenveil.cli.progress import watched
     from eigenveil.cli.releasing import accounted, expected_size, keep, place_for, tell
-    from eigenveil.cli.rows import ROW_OPTIONS, arrival_label, open_table, watched
+    from eigenveil.cli.rows import ROW_OPTIONS, arrival_label, open_table
     from eigenveil.estimators.results import warn_of_components
     from eigenveil.estimators.streaming import StreamingPCA
     from eigenveil.privacy.account import Account
@@ -238,8 +239,9 @@ def watch(
     release is made again from the state. Give the same options every time, or keep them in a file:
     --config FILE.
     """
+    from eigenveil.cli.progress import watched
     from eigenveil.cli.releasing import accounted, expected_size, keep, place_for, tell
-    from eigenveil.cli.rows import arrival_label, open_table, watched
+    from eigenveil.cli.rows import arrival_label, open_table
     from eigenveil.estimators.continual import ContinualCovariance, ContinualPCA
     from eigenveil.privacy.account import Account
     from eigenveil.privacy.budget import Budget

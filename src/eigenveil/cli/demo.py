@@ -9,7 +9,7 @@ import click
 
 from eigenveil.cli.options import PATH
 from eigenveil.cli.printing import say
-from eigenveil.cli.rows import stoppable
+from eigenveil.cli.progress import stoppable
 from eigenveil.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
 from eigenveil.cli.printing import say
-from eigenveil.cli.rows import stoppable
+from eigenveil.cli.progress import stoppable
 from eigenveil.estimators.pca import PrivatePCA
 from eigenveil.exceptions import EigenveilError
 from eigenveil.federated.configuration import read_server

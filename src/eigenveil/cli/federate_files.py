@@ -11,8 +11,8 @@ from eigenveil.cli.federate_run import answer_all, ledger_standing
 from eigenveil.cli.federate_status import asked_for
 from eigenveil.cli.options import beware
 from eigenveil.cli.printing import say, say_json
+from eigenveil.cli.progress import stoppable
 from eigenveil.cli.releasing import balance
-from eigenveil.cli.rows import stoppable
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.federated.codes import Code, ProtocolError
 from eigenveil.federated.configuration import SecureClientConfiguration, read_agreement

@@ -13,9 +13,11 @@ import click
 
 from eigenveil.cli.federate_status import line, standing
 from eigenveil.cli.options import beware, bewaring
-from eigenveil.cli.printing import headed, owners, say, say_json
+from eigenveil.cli.printing import say, say_json
+from eigenveil.cli.progress import stoppable
 from eigenveil.cli.releasing import balance, expected_size, place_for, tell
-from eigenveil.cli.rows import open_table, stoppable
+from eigenveil.cli.rows import open_table
+from eigenveil.cli.summary import headed, owners
 from eigenveil.exceptions import FederationConnectionError, InvalidParameterError
 from eigenveil.federated.agreement import Agreement
 from eigenveil.federated.codes import Code, ProtocolError

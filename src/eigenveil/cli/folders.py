@@ -16,7 +16,7 @@ from eigenveil.exceptions import InvalidParameterError
 @JSON
 def inspect(folder: Path, key: Path | None, as_json: bool) -> None:
     """Show what a release FOLDER holds and promises, after checking that it is intact."""
-    from eigenveil.cli.printing import (
+    from eigenveil.cli.summary import (
         coefficients,
         components,
         distinguishable_components,
@@ -83,7 +83,7 @@ def verify(
     that another version of eigenveil wrote is accepted with --fingerprint or --key only; without
     them the exit code is 7.
     """
-    from eigenveil.cli.printing import owners
+    from eigenveil.cli.summary import owners
     from eigenveil.privacy.ledger import Ledger
     from eigenveil.release.artefact import Release
     from eigenveil.release.content import require_paid

@@ -93,7 +93,7 @@ def audit(
     proves nothing.
     """
     from eigenveil.audit import audit
-    from eigenveil.cli.rows import counting
+    from eigenveil.cli.progress import counting
 
     attacked = _entry(mechanism, of)
     run, cost = _runs(attacked, budget)

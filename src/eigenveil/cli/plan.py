@@ -19,11 +19,11 @@ from eigenveil.cli.options import (
     K,
     asked,
     beware,
+    default_scale,
     stated_budget,
     with_options,
 )
 from eigenveil.cli.printing import say, say_json
-from eigenveil.cli.rows import default_scale
 from eigenveil.cli.values import Names, per_column
 from eigenveil.exceptions import EigenveilError, InvalidParameterError
 from eigenveil.text import percent, plural
@@ -491,7 +491,8 @@ def size_of(
     With a unit, it is persons that are counted. The last number is that of columns that are 0 or 1
     for a level.
     """
-    from eigenveil.cli.rows import ROW_OPTIONS, open_table, watched
+    from eigenveil.cli.progress import watched
+    from eigenveil.cli.rows import ROW_OPTIONS, open_table
     from eigenveil.exact.gram import public_rows
     from eigenveil.planning.request import encoded_scale
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from eigenveil.cli.rows import counting
+from eigenveil.cli.progress import counting
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.planning.prediction import Prediction, Recommendation, predict
 from eigenveil.planning.reference_rates import Rate, reference

@@ -144,8 +144,9 @@ def regress(
     budget, a target and a new folder. No bounds are needed.
     """
     from eigenveil.cli.options import stated_budget
+    from eigenveil.cli.progress import watched
     from eigenveil.cli.releasing import accounted, expected_size, keep, place_for, tell
-    from eigenveil.cli.rows import ROW_OPTIONS, open_table, watched
+    from eigenveil.cli.rows import ROW_OPTIONS, open_table
     from eigenveil.cli.values import per_column
     from eigenveil.estimators.regression import PrivateRegression
     from eigenveil.mechanisms.linear_rows import reordered

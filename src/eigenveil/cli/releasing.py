@@ -12,24 +12,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from eigenveil.cli.options import bewaring, stated_budget
-from eigenveil.cli.printing import (
+from eigenveil.cli.options import bewaring, default_scale, stated_budget
+from eigenveil.cli.printing import say, say_json
+from eigenveil.cli.progress import reporting_charges, watched
+from eigenveil.cli.rows import ROW_OPTIONS, open_table, read_by_workers
+from eigenveil.cli.summary import (
     coefficients,
     components,
     distinguishable_components,
     headed,
     headline,
-    say,
-    say_json,
     target,
-)
-from eigenveil.cli.rows import (
-    ROW_OPTIONS,
-    default_scale,
-    open_table,
-    read_by_workers,
-    reporting_charges,
-    watched,
 )
 from eigenveil.cli.values import configured, per_column, single_numbers
 from eigenveil.estimators.covariance import PrivateCovariance

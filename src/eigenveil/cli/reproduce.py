@@ -9,7 +9,7 @@ import click
 
 from eigenveil.cli.options import JSON, PATH
 from eigenveil.cli.printing import say, say_json
-from eigenveil.cli.rows import stoppable
+from eigenveil.cli.progress import stoppable
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _reproduced(
     as_json: bool,
 ) -> dict[str, Any]:
     """Run one figure and write its files."""
-    from eigenveil.cli.rows import counted
+    from eigenveil.cli.progress import counted
     from eigenveil.papers.drawing import document, draw, lines
     from eigenveil.papers.runner import run
 

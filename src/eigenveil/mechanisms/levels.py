@@ -12,7 +12,7 @@ Differences from the source
 ---------------------------
 1. Gaussian noise instead of Laplace noise: steps on several columns, and those of the release that
    follows, then compose in mu.
-2. A person with several rows is counted once, at their most frequent level (`data/levels.py`).
+2. A person with several rows is counted once, at their most frequent level (`exact/histograms.py`).
 
 Proof: docs/proofs/levels.md.
 """

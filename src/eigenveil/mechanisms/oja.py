@@ -14,7 +14,7 @@ Differences from the source
    sqrt(2) times as much in Q'Y.
 2. Rows, A = xx', move the mean by R^2/m and not by 2 R^2/m: two matrices of rank one are sqrt(2)
    R^2 apart at most, and the part outside Q, which a symmetric matrix holds twice, is scaled by
-   nearly sqrt(2) before the noise and back after it (`data/moment_columns.py`).
+   nearly sqrt(2) before the noise and back after it (`exact/basis_products.py`).
 3. The learning rate is that of `one_pass`, which needs no spectrum; ``schedule`` is the source's.
 4. Noise is calibrated by the exact Gaussian curve. Unit rows need no R.
 """

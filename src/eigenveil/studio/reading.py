@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from starlette.responses import Response
 
-from eigenveil.cli.printing import distinguishable_components, headline
+from eigenveil.cli.summary import distinguishable_components, headline
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.release import files as release_files
 from eigenveil.release.artefact import Release

@@ -144,4 +144,4 @@ def test_nobody_asks_for_the_class_of_a_source():
         for path in package.rglob("*.py")
         if asked.search(path.read_text())
     }
-    assert found == {"data/sources/open.py"}
+    assert found == {"rows/open.py"}

@@ -37,7 +37,7 @@ Differences from the source
 ExponentialPCA: one direction after the other by the exponential mechanism on the sphere.
 
 Source: Chaudhuri, Sarwate, Sinha 2013 (PPCA, k directions at once) and Kapralov, Talwar 2013 (one
-after the other); the sampler and its strength are those of EMCov (`covariance/exponential.py`).
+after the other); the sampler and its strength are those of EMCov (`papers/covrev/exponential.py`).
 
 .. math:: u_j \sim \exp\bigl(\tfrac{\epsilon_j}{\Delta}\, u' C_j u\bigr) \text{ on the sphere},
           \qquad C_{j+1} = C_j \text{ compressed to the complement of } u_j, \qquad j \le k

@@ -27,7 +27,7 @@ PrivRange: how far products of records with a few columns spread about their mea
 Source: Düngler, Sanyal [kPCA], Algorithm 4; Liu, Kong, Jain, Oh [DPPCA], Algorithm 4.
 
 Each of m blocks of differences of records votes for the quarter octave of its largest second
-moment (`data/spreads.py`); a stability histogram shows the bins with votes enough, and the answer
+moment; a stability histogram shows the bins with votes enough, and the answer
 is 2 l, l the lower end of the fullest bin. The number of blocks is
 
 .. math:: m = 1 + \lceil C_1 \ln(1/(\delta\zeta)) / \epsilon \rceil, \qquad C_1 = 16.

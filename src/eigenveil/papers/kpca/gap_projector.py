@@ -19,7 +19,7 @@ Source: Dwork, Talwar, Thakurta, Zhang 2014, Algorithm 2; DP-Gauss-2 in Düngler
 By propose-test-release (Dwork, Lei 2009), on sums over rows in the unit ball:
 
 1. a private gap :math:`\hat g = \lambda_k - \lambda_{k+1} + \text{noise}`, and :math:`g = \hat g
-   - q_{1-\delta'}` below the true one but with probability delta' (`scalars/gap.py`);
+   - q_{1-\delta'}` below the true one but with probability delta' (`papers/kpca/gap_projector.py`);
 2. if g is too small: refuse;
 3. the top-k eigenvectors V of :math:`P_k(S) + E`, E isotropic Gaussian for the sensitivity
 

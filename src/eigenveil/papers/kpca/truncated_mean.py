@@ -3,7 +3,7 @@ r"""TruncatedMean: the mean of products inside a box about a private centre.
 Source: Düngler, Sanyal [kPCA], Algorithm 5 and lines 3 to 7 of Algorithm 2; Liu, Kong, Jain, Oh
 [DPPCA], Algorithm 5.
 
-The first half of a batch gives the spread S (`scalars/spread.py`). On the second half, of m
+The first half of a batch gives the spread S (`coordinate_bins`). On the second half, of m
 records, with K = 1, a = 1, zeta = 0.01:
 
 1. for each of the dk coordinates of AQ, a stability histogram over bins of width w; the centre C
