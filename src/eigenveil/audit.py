@@ -29,11 +29,8 @@ from eigenveil.privacy.accounting import delta_of, epsilon_of
 from eigenveil.privacy.cost import Cost, Gaussian
 
 _THRESHOLDS = 60
-
 Run = Callable[[], NDArray[np.float64]]
-
 Score = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-
 _Pair: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 

@@ -13,7 +13,6 @@ Face = Literal["python", "shell", "file", "page"]
 
 # Options that a face calls otherwise than Python does.
 _SHELL = {"n_components": "k"}
-
 _FILE = {"n_components": "components"}
 
 _PAGE = {
@@ -79,15 +78,10 @@ def option(name: str, value: str | None = None) -> Phrase:
 
 
 AS_NUMBER = Phrase(python="as_number", shell="--as-number", file="what is read without its signs")
-
 CENSORED = Phrase(python="censored", shell="--censored", file="what censored cells count as")
-
 DECIMAL = Phrase(python="decimal", shell="--decimal", file="the decimal mark")
-
 DROP = Phrase(python="drop", shell="--drop", file="what is left out")
-
 ENCODE = Phrase(python="encode", shell="--encode", file="how text becomes numbers")
-
 ENCODING = Phrase(python="encoding", shell="--encoding", file="the encoding of the file")
 
 LATIN = Phrase(
@@ -95,7 +89,6 @@ LATIN = Phrase(
 )
 
 NEW_LABEL = Phrase(python="batch='2026-11-15'", shell="--batch 2026-11-15", file="a new label")
-
 RESTORE = Phrase(python="restore()", shell="a call without DATA", file="a call without rows")
 
 UTF_16 = Phrase(

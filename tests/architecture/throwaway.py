@@ -23,8 +23,6 @@ from eigenveil.mechanisms import (
 from eigenveil.numerics import NoiseSource
 from eigenveil.privacy import Cost, Gaussian
 
-__all__ = ["ENTRY", "Thresholded", "ThresholdedPCA"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdedPCA(MomentMechanism[NoisyComponents]):

@@ -65,11 +65,8 @@ def mechanisms(as_json: bool) -> None:
 
 
 _ALPHA = 1e-3  # probability of accusing a correct mechanism
-
 _DELTA = 1e-6  # at which a pure epsilon or a rho is compared
-
 _GAP_ROWS = 1000  # rows
-
 _RELEASES = ("components", "covariance")
 
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 
 _FOLDER = "release"
-
 _RELEASES = 2  # that a new ledger is granted for
 
 

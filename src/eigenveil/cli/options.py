@@ -388,9 +388,7 @@ def stated_budget(ctx: click.Context) -> dict[str, float]:
 
 
 _AS_THEY_ARE = ("bounds", "row_norm", "variances")
-
 _STANDARDISING = ("auto", "correlation")
-
 _SAME_KIND = 1000  # columns: so many are mostly genes, words or pixels, of one kind
 
 

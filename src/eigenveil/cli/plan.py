@@ -34,17 +34,11 @@ if TYPE_CHECKING:
 
 
 _LOST = 0.5  # of the variance within reach
-
 _DROWNED = 0.9  # relative error; that of the zero matrix is 1
-
 _AS_ASKED = "as asked for"
-
 _UNITS = "hint: columns in different units drown one another: --scale private standardises them"
-
 _UNITS_STATED = "hint: columns in different units drown one another: state --scale or --bounds"
-
 _ONE_UNIT = "--scale same, where all columns share one unit, spends nothing on them"
-
 _EMPTY_CELLS = "hint: if cells may be empty, add --on-missing centre"
 
 _PRIVATE_RANK = (

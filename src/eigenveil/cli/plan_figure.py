@@ -17,11 +17,8 @@ from eigenveil.report.displays import GREY, PlanDisplay, matplotlib
 from eigenveil.text import plural
 
 _STEPS = (10**-0.5, 10**-0.25, 1.0, 10**0.25, 10**0.5)
-
 _MOST_MECHANISMS = 6  # mechanisms
-
 _SIZE, _DPI = (8.2, 4.2), 200  # inches; the names of rates are long
-
 _ROOM_BELOW = 0.7  # below the lowest prediction
 
 

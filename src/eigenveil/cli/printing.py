@@ -20,17 +20,11 @@ import click
 from eigenveil.text import printable
 
 _COMMANDS = ("next", "first", "open")  # lines that are to be copied
-
 _NARROWEST = 24  # columns of a terminal that leave room for a column of text
-
 _MARGIN = 13  # columns of what a line is about
-
 _LABEL = re.compile(r"([a-z]{2,11}) {2,}(?=\S)")
-
 _GAP = re.compile(r"\S {2,}(?=\S)")  # before the last part of a line
-
 _LOUD = {"error": "red", "beware": "yellow", "interrupted": "yellow", "hint": "cyan"}
-
 _LOUD_WORD = re.compile(r"(error|interrupted|hint|beware)(?=: )|beware(?=  )")
 
 

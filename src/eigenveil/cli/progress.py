@@ -17,11 +17,8 @@ if TYPE_CHECKING:
     from eigenveil.rows.base import RowSource
 
 _WIDTH = 30
-
 _EVERY = 0.1  # seconds
-
 _CLEAR = "\r\x1b[K"
-
 Result = TypeVar("Result")
 
 

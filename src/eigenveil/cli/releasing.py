@@ -55,13 +55,9 @@ _ADVICE = Phrase(
 )
 
 _PLACE = Phrase(python="another place", shell="another place with -o", file="another output")
-
 _PAGE = 2**20  # bytes of everything that does not grow with the table
-
 _OWNER = 2**14  # of one owner's statement, twice
-
 _COLUMN = 64  # of a column in release.json, bounds included
-
 _CHARACTER = 12  # of a name, as JSON may write it
 
 
@@ -151,9 +147,7 @@ def _alone(ledger: Ledger) -> str | None:
 
 
 _COUNTS = "a failed or interrupted release counts as spent"
-
 _KEPT = "the state goes on without another charge: a call without DATA releases what it holds"
-
 _NO_LEDGER = f"no ledger recorded this run: {_COUNTS}"
 
 

@@ -30,7 +30,6 @@ ROW_OPTIONS = (
 )
 
 _STDIN = "standard input"
-
 _NAMELESS = (".npy", ".npz")
 
 

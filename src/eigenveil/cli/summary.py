@@ -24,11 +24,8 @@ from eigenveil.report.views import (
 from eigenveil.text import listed, percent, plural
 
 _MOST_OWNERS = 20
-
 _MOST_COMPONENTS, _MOST_LOADINGS = 10, 4
-
 _MOST_COEFFICIENTS, _MOST_TARGETS = 20, 3
-
 _MARGIN = 13  # columns of what a line is about
 
 

@@ -92,7 +92,6 @@ class PerColumn(click.ParamType):  # type: ignore[type-arg]
 
 
 _QUOTED = re.compile(r'\s*"((?:[^"]|"")*)"\s*(?=[=,]|$)')
-
 _CELL = re.compile(r"[^,]*")
 
 
@@ -167,7 +166,6 @@ def single_numbers(value: Any) -> Any:
 
 
 _LIKE_A_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
-
 _OTHERWISE_A_DATE = re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}")
 
 

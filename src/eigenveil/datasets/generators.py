@@ -46,7 +46,6 @@ def zipf_norms(
 
 
 _CHUNK_RECORDS = 4096  # records
-
 _OWN = 6  # first word of all seeds: a start drawn from the same seed must not be the basis
 
 

@@ -87,7 +87,6 @@ def _place(label: str) -> int:
 
 
 _FAN_IN = 8  # sums that are added at a time
-
 _MAX_SHUFFLED = 128  # parts that persons are shuffled into: the graph grows with their square
 
 

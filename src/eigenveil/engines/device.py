@@ -43,17 +43,11 @@ from eigenveil.rows.base import HeldRows, RowSource, RowSum, chunk_rows
 from eigenveil.rows.derived import CheckedRows
 
 _ENTRIES = 1 << 27  # prepared at a time: a gigabyte in float64, of which a few are in use
-
 _HELD_ENTRIES = 1 << 33  # 32 GiB
-
 _EXACT_ROWS = 1 << (53 - 2 * FRACTION_BITS)  # in float64
-
 _INT64_PARTS = 512  # of so many rows each, whose sums are added in int64 there
-
 _DIGIT_ROWS = 1 << 16  # of int8 products in int32
-
 _DIGIT_COLUMNS = 2048  # fewer are as fast in float64
-
 _BIAS = 0x808080
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 _BUFFER_BYTES = 1 << 26
-
 _KEPT_SHARE = 0.5  # of the memory that is free at first: the other half is for the work
 
 

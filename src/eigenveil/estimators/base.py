@@ -152,7 +152,6 @@ def mean_score(scores: NDArray[np.float64]) -> float:
 
 
 _MOST_LEVELS = 50
-
 _BY = Phrase(python="show_scores", shell="--show-scores-by", file="maps of scores")
 
 _NAMED_TABLE = Phrase(
@@ -218,7 +217,6 @@ def _parsed(show_scores: Any) -> tuple[str, Feature]:
 
 
 _FITTING: dict[tuple[int, int], object] = {}  # a mark for each process and id of an estimator
-
 _DENSE = 0.75  # share of present cells below which the correction for empty ones is rough
 
 

@@ -23,7 +23,6 @@ from eigenveil.rows.memory import ArraySource
 from eigenveil.rows.units import GroupedSource, grouped
 
 _HASH_BYTES, _KEY_BYTES = 16, 32
-
 _ARRAYS = ("persons_key", "persons_known", "persons_counts")
 
 

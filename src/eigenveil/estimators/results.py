@@ -31,15 +31,10 @@ if TYPE_CHECKING:
 
 
 _MAX_CENTRE_SHARE = 0.1  # of the variance, beyond which the centre's error may pass for it
-
 _SIZES = 0.5  # of the logarithm of a ratio: how well sizes tell directions apart
-
 _MIN_COLUMN_SHARE = 0.5  # of the released variance, in one column
-
 _MIN_COLUMN_RATIO = 10.0  # of its variance to the mean of the other columns
-
 _MIN_FIRST = 0.6  # squared cosine of the first component with the one of its rank
-
 _MIN_FREEDOM = 25  # below it the squared length of an error varies by more than a quarter
 
 

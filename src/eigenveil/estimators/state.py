@@ -219,7 +219,6 @@ def _is_possible(iterate: OnePassState, settings: dict[str, Any]) -> bool:
 
 
 ADJACENCY = Adjacency.REPLACE_ONE  # of every stream: the number of records is public
-
 _FORMAT = "eigenveil-stream/8"  # another one where OnePassState or the settings have other fields
 
 # Streams of 7 have one noise level for all columns; 6 and 5 have no distances; 5 has digests of

@@ -43,7 +43,6 @@ from eigenveil.text import plural, printable
 # Records of the first batch, in units of 1/mu: enough for distances to stand out (`distances`), and
 # for an error of the centre of about a twentieth of the spread.
 _CENTRE_SEARCH, _CENTRE_NOISE, _CENTRE_FEWEST = 240.0, 60.0, 32
-
 _RADIUS_SEARCH = 100.0
 
 # The same for private scales, over sqrt(d), d and sqrt(d): enough for scales to stand out and for

@@ -22,9 +22,7 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.rows.base import RowSource
 
 BASIS_BITS = 26
-
 DISTANCE_ERROR = 2.0**-24  # by cancellation, for each column and each length, as slack has it
-
 _EXACT_ROWS = 1 << (52 - 2 * FRACTION_BITS)  # a bit less than for rows alone: tangent parts
 
 
@@ -150,7 +148,6 @@ class OuterSums:
 
 
 _OUTSIDE, _OUTSIDE_BITS = 53, 7
-
 OUTSIDE_SCALE = 1 + _OUTSIDE * 2.0**-_OUTSIDE_BITS  # 181/128, whose square is just below 2
 
 

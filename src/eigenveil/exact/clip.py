@@ -32,19 +32,12 @@ from eigenveil.numerics.kernels import Scaling, row_integers, row_squares, row_s
 from eigenveil.numerics.pair_shares import PairShares
 
 FRACTION_BITS = 18  # b: 2**17 rows per exact BLAS sum, 2**27 rows per sum in int64
-
 SHARE_BITS = 16  # more, of the shares of rows in a sum: exact for as many
-
 NO_EXPONENT = 2044  # norms below R 2^-1022, the smallest normal float, count as zero
-
 BLOCK_BYTES = 1 << 21  # rows prepared at a time, so that they stay in cache
-
 _STRETCH_BITS = 26  # products of two unit vectors then stay below 2**53
-
 NO_LENGTH = 1e-290  # squared norms below it have lost their digits
-
 SMALLEST_NORM, LARGEST_NORM = 1e-50, 1e50  # others would overflow or vanish when squared
-
 _FARTHEST = 1e150  # of an entry whose square is finite
 
 

@@ -64,9 +64,7 @@ def contributions(horizon: int, days: int) -> tuple[NDArray[np.int64], float]:
 
 
 DAY_BITS = 22
-
 Number = TypeVar("Number", np.int64, np.float64)
-
 _MOST_UNITS = 1 << 30  # whose weighted sums stay below 2**62
 
 

@@ -30,9 +30,7 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.rows.base import RowSource
 
 _EXACT_ROWS = 1 << (53 - 2 * FRACTION_BITS)
-
 _FEW_COLUMNS = 512
-
 _ALWAYS_ROWS, _MOST_NUMBERS = 1 << 27, 1 << 39  # of any width, and of a table of more rows
 
 

@@ -35,9 +35,7 @@ from eigenveil.rows.base import RowSource
 from eigenveil.rows.file_guard import changed
 
 _WEIGHT_BITS = 30
-
 _NO_SIGN, _EXPONENT_BIAS = np.int64((1 << 63) - 1), 1023  # of float64
-
 BRACKETS = range(-166, 167)  # e for magnitudes from 2^e up to 2^(e+1), as far as 1e50
 
 

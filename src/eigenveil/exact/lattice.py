@@ -33,11 +33,8 @@ from eigenveil.numerics.integers import FixedPoint, fitted, widened
 from eigenveil.numerics.random import NoiseSource
 
 _GRID_BITS = 20  # the grid is sigma * 2**-20 to sigma * 2**-19
-
 _LARGEST_ON_UNIT_GRID = 2.0**23  # beyond it too many draws would be doubtful
-
 _BLOCK = 1 << 15  # draws at a time: the work arrays stay in cache
-
 _TAIL = 1 << 44  # words below this (u < 2**-20) are decided in high precision
 
 # Error of a vectorised quantile for u in [2**-20, 1/2): finite u plus the function's own.
@@ -198,5 +195,4 @@ def _normal_quantile(u: NDArray[np.float64]) -> NDArray[Any]:
 
 
 GAUSSIAN = Law(_normal_quantile, _normal_cdf)
-
 LAPLACE = Law(_laplace_quantile, _laplace_cdf)

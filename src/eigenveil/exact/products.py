@@ -38,11 +38,8 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.rows.base import HeldRows, RowSource
 
 _KEPT_BYTES = 1 << 32  # of rows as float32, which holds integers of up to 24 bits exactly
-
 _ROWS = 32  # at a time at least: fewer make products slow, more leave the cache
-
 _GROUPS = 8  # of columns, each multiplied by one thread
-
 _TOGETHER = 64  # kept rows, of which some columns are multiplied at a time
 
 

@@ -21,17 +21,11 @@ from eigenveil.numerics.integers import FixedPoint, Integers, fitted, in_all, su
 from eigenveil.privacy.adjacency import Adjacency
 
 _ROTATION_INVARIANT: tuple[Norm, ...] = ("frobenius", "nuclear")
-
 _EXPONENT = -32
-
 _PROJECTOR_EXPONENT = -40  # of entries below 1
-
 _DIRECTION_BITS = 26  # products of two directions then stay below 2^53
-
 _EIGENSOLVER_ERROR = 16  # times d^2 2^-53, of the Frobenius norm: what LAPACK stays far below
-
 _MOST_SLACK = 1 / 8  # rows, that floating point may add to the best k where n is private
-
 _MOST_ROWS = 2.0**26  # that the best k are counted up to there
 
 

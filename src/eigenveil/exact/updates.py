@@ -36,13 +36,9 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.rows.matrices import MatrixBatch
 
 _ENTRY_BITS = 30  # of a matrix record, relative to the radius
-
 _PRODUCT_ENTRIES = 1 << 20  # entries of products that are held
-
 _LONGEST_CENTRE = 2.0**16  # in units of the ball: products with rows are then exact
-
 _SMALLEST_RADIUS = 1e-40  # of the ball: squares of shorter lengths lose their digits
-
 REACH = 2.0  # distances are counted from here down, in units of the squared row norm
 
 

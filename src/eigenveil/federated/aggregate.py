@@ -151,13 +151,9 @@ def assembled(
 
 
 _SMALL = 4000  # numbers of a stack that is drawn instead
-
 _DRAWS = 1000
-
 _RARE = 3  # of the draws
-
 _FLUCTUATIONS = 1.5  # and more than the largest of a hundred
-
 _ROUNDING = 1e-9
 
 

@@ -70,7 +70,6 @@ def short_receipt(receipt: str | None) -> str | None:
 
 
 ADJACENCY = Adjacency.REPLACE_ONE  # owners declare how many records they have
-
 _REST_SHARE = 0.2  # of mu^2 of the second release, for the variance outside the basis
 
 

@@ -29,9 +29,7 @@ from eigenveil.privacy.cost import Cost
 from eigenveil.rows.base import RowSource
 
 CAPTURED_SHARE = 0.02  # of mu^2, or of a pure epsilon
-
 _LARGEST_NOISE = 0.1  # of R^2, beyond which the shares are not worth their budget
-
 _CLEAR = 5.0  # standard deviations of noise that a divisor must exceed
 
 

@@ -220,13 +220,9 @@ class Paired(Generic[Result]):
 
 # Of mu^2 for the two means, or of a pure epsilon, at most; and the second at least.
 _MEANS = (0.04, 0.15)
-
 _LEAST_MEAN = 0.05
-
 _SAMPLE_ROWS, _SAMPLE_BYTES = 1 << 15, 1 << 27
-
 _UNIT_DISTANCE = 0.25  # quantile of the distances that end up as length one
-
 _SAVING = 1 / 3  # a larger share: checking and gathering it takes as long as the passes it saves
 
 

@@ -96,9 +96,7 @@ CLEANED_ENTRY = Cleaned()
 
 
 SHARES = (1 / 64, 7 / 64, 7 / 8)  # of rho: the number of rows where it is private, search, matrix
-
 KAPPA = 0.4  # `cleaned` has far less error than its noise, and clipped rows point everywhere
-
 PATIENCE = 24  # in units of 1/epsilon: how many rows the search takes for noise
 
 assert sum(SHARES) == 1

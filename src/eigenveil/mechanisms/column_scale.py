@@ -49,36 +49,24 @@ _OCTAVES = len(BRACKETS) - 1  # the last bracket has no upper end
 
 # Half the squared difference of two rows, for half differences in each octave.
 _HALF_SQUARES = 4.0 ** np.array(BRACKETS[:-1]) * (3 / math.log(2))
-
 _RUN_WIDTHS = (1, 2, 3, 4, 6)  # in octaves
-
 _FALSE_ALARM = 0.01  # of any run near the clearest one of its column, over all columns
-
 _SURE_FALSE_ALARM = 1e-4  # of any run farther away, and of a column that is called sure
-
 _NEAR_OCTAVES = 8
-
 _TOP_FALSE_ALARM = 0.01  # of keeping empty octaves at the top of a column
-
 _BEYOND_OCTAVES = 6  # above the top in which single octaves are looked at
-
 _FINER_BITS = 20
 
 # One unit for all columns: the window that holds most pairs, in octaves; the deviations by which
 # it stands out over all columns and in one, and the share of the columns in which it has to.
 _WINDOW_OCTAVES, _WINDOW_DEVIATIONS = 3, 6.0
-
 _WINDOW_COLUMN_DEVIATIONS, _WINDOW_COLUMNS = 1.5, 0.6
-
 _WINDOW_SURE_DEVIATIONS = 3.0  # of a column that is called sure
-
 _OUTSIDE_FALSE_ALARM = 0.01  # of pairs of a column far from the window
 
 # Shares of mu^2, or of a pure epsilon.
 _LEAST_SHARE, _MOST_SHARE, _PURE_MOST_SHARE = 0.02, 0.4, 0.6
-
 _SKEWED_SHARE, _PURE_SKEWED_SHARE = 0.1, 0.3  # the most that is spent to see runs of few pairs
-
 _MISSED = 0.2  # probability that one column or more has no scale
 
 # Pairs of rows in the run that stands out most, as a share of all over the root of its width:

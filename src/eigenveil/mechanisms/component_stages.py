@@ -73,7 +73,6 @@ class PrivateVariances:
 
 
 RANK_SHARE = 0.1  # of mu^2, or of a pure epsilon
-
 VARIANCE_SHARE = 0.05
 
 

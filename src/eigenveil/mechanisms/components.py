@@ -18,7 +18,6 @@ from eigenveil.numerics.noise_law import NoiseLaw
 from eigenveil.numerics.spectral import top_eigenpairs
 
 _FEW = 512  # columns
-
 _ROUNDING = 1e-12  # of a sum of shares
 
 

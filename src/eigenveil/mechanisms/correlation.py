@@ -42,13 +42,9 @@ from eigenveil.rows.base import RowSource
 from eigenveil.rows.maps import ScaledSource
 
 _HIDDEN_LOADINGS = 0.1  # squared, beyond which nothing is stated of a component
-
 _RAISED = 1 + 1e-9  # from here on a variance to divide by is larger than the released one
-
 _HIDDEN_VARIANCE = 5.0  # deviations of the noise
-
 WIDE_COLUMNS, MAX_COLUMNS = 1000, 2048  # up to the second a matrix is affordable
-
 _MAX_VARIANCE_NOISE = 0.2  # of a variance in its own units, were the whole budget spent on it
 
 

@@ -51,24 +51,18 @@ from eigenveil.privacy.cost import Allotment, Cost, Pure
 from eigenveil.rows.base import RowSource
 
 FALSE_ALARM = 1e-6  # of keeping a run of empty brackets, over all runs
-
 _LONGEST_RUN_OCTAVES = 4
 
 # Rows for each standard deviation of the noise on a count. At 24 nothing is found in 8 % of runs of
 # one normal column, 0.1 % of two and none of ten; at 16 in 87, 47 and 0.1 %.
 _WANTED, _ENOUGH = 24.0, 16.0
-
 LONG_TAILS = 2.2  # deviations of Laplace noise that are exceeded as rarely as one of Gaussian noise
-
 _FINE_SHARE = 0.008  # of a search, below which rows fill fine brackets
-
 _LEAST_SHARE, _PURE_LEAST_SHARE, _MOST_SHARE = 0.005, 0.02, 0.1  # of mu^2, and of epsilon
-
 _TAIL_DEVIATIONS = 4.0
 
 # Product of rows and mu from which on a search with its largest share finds rows.
 SEARCHABLE_STRENGTH = _ENOUGH * math.sqrt(2 / _MOST_SHARE) * (1 + 1e-9)
-
 _UNKNOWN_SHARE, _PURE_UNKNOWN_SHARE = 0.01, 0.05  # where the number of rows is private
 
 # Where rows are taken to lie in their bracket when a clipping length is chosen, as shares of its

@@ -61,21 +61,13 @@ _UNIT_SHARE, _CLIPPED_SHARE, _UNIT_ROUTE_SHARE = 0.1, 0.15, 0.8
 
 # A share of unit rows that stands out by so many deviations says less of the variance of rows.
 _UNIT_CLEARNESS = 0.4
-
 CENTRE_DEVIATIONS = 3.0  # of the noise of the centre in one column, rarely exceeded
-
 _FEW_COLUMNS = 3  # so few columns leave little to tell the shapes by
-
 _UNIT_WORTH = 10.0  # d^1.5/(n mu) times this is enough for the first draw of unit rows
-
 _REMAINING_RISK = 0.35  # share of a route's estimated risk that its second step leaves
-
 _MAX_TRANSLATION = 2.5  # standard deviations of the noise of an entry
-
 SHOWN_VARIANCE = 5.0  # deviations of the noise in a mean variance, if single ones are to be clear
-
 CLEAR_VARIANCE = 3.2  # standard deviations of the noise: one in a hundred over some columns
-
 _ROUNDING = 1 - 1e-9  # two parts of a step cost no more than the step
 
 

@@ -27,7 +27,6 @@ from eigenveil.privacy.ledger_file import Entry
 from eigenveil.rows.base import RowSource
 
 Released = TypeVar("Released", covariant=True)
-
 Result = TypeVar("Result")
 
 

@@ -18,9 +18,7 @@ from numpy.typing import NDArray
 from eigenveil.mechanisms.components import beyond_bulk
 
 _CHASED = 1.4  # how far above its largest singular value steps raise noise that they follow
-
 _APART = 2.0  # times what noise raises a component by, from which on the next one is another
-
 _ONE_COLUMN = 3.0  # noise standard deviations of one variance, which no other column adds to
 
 

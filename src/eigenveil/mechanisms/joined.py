@@ -48,32 +48,20 @@ _MAX_NOISE = 0.065  # sqrt(2) d/(n mu), up to which coefficients are released
 
 # Shares of mu^2 for all targets together.
 _MAX_SCALE_SHARE = 0.08
-
 _MAX_TAIL = 2.0  # factor by which octaves that are not sure may enlarge the scale of a target
-
 _MEAN_SHARE = 0.12
-
 _STAGE_SHARE = 0.28
-
 _RADIUS_NOISE = 0.05  # of a variance in C, up to which the radius may be as large as was found
-
 _MIN_SQUARED_RADIUS = 0.8  # over the number of columns
-
 _MAX_STAGED_NOISE = 0.1  # of a variance in C, in deviations of the column, for a residual stage
 
 # In standard deviations of the residuals.
 _MIN_CLIP, _MAX_CLIP = 1.65, 8.0
-
 _CLIP_NOISE = 0.02  # of the sum, where a larger clipping radius costs no more
-
 _MIN_LIMIT, _LIMIT_NOISE = 3.0, 0.0015  # of the last mean; the second times n mu
-
 _CLIPPED_SHARE = 0.1  # of the residuals, as the ridge expects it
-
 _CLIPPING_ERROR = 0.3  # relative error of a step from clipped rows, at the radius that was found
-
 _MIN_CONCENTRATION = 0.4  # of residuals on a circle of 16 deviations
-
 _PRECISION = 1e9  # length, in scales, up to which rows enter prediction errors unchanged
 
 

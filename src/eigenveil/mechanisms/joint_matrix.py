@@ -18,13 +18,9 @@ from eigenveil.mechanisms.prepared import Prepared
 from eigenveil.numerics.ridge import RidgeState
 
 _MAX_UNSURE_VARIANCE = 2.5  # of a refined column, unless its scale was found beyond doubt
-
 _MAX_UNSURE_SHARE = 0.6  # the same, of the squared radius
-
 _MAX_GUESSED_VARIANCE = 1.6  # of a column that has the scale of the others
-
 _HIDDEN_VARIANCE = 2.0  # deviations of the noise, of a column without a scale that is left out
-
 _MIN_RESIDUAL_SHARE = 0.05  # of the variance of a target
 
 

@@ -52,9 +52,7 @@ from eigenveil.rows.maps import ScaledSource
 from eigenveil.text import listed
 
 _RESIDUAL_LEVEL = 0.9  # quantile of residuals that they are clipped at
-
 _VARIANCE_REACH = 2.0  # times that quantile, for their variance
-
 _LENGTH_LEVEL = 0.9  # quantile of lengths that records are pulled in to
 
 

@@ -95,13 +95,9 @@ class PrivateQuantile:
 
 
 _BRACKETS, _FREE_BRACKETS = 1 << 12, 1 << 18
-
 _OCTAVES = 8.0  # scale of the Cauchy law of a logarithm
-
 _PER_BLOCK, _FREE_PER_BLOCK = 55.0, 100.0  # least n epsilon for each row of a block
-
 _LEAST_ROWS = 40.0  # n epsilon within a range, below which noise on the mean is no larger
-
 _SKEWNESS = 0.0011  # b^3/(n epsilon)^2 that balances noise with the bias of skewness 1
 
 

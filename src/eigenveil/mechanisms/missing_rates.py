@@ -34,11 +34,8 @@ from eigenveil.privacy.cost import Allotment, Cost, Pure
 from eigenveil.rows.base import RowSource
 
 PRESENT_SHARE = 0.05  # of mu^2, or of a pure epsilon
-
 PAIRS_SHARE = 0.05
-
 _MAX_PAIR_NOISE = 0.05  # standard deviation on the share of a pair that is worth its price
-
 _CLEAR = 4.0  # deviations of the noise below which a share means nothing
 
 Result = TypeVar("Result")

@@ -53,29 +53,17 @@ from eigenveil.rows.memory import Batch
 from eigenveil.text import plural
 
 _GROWTH = 2  # of batches
-
 _EARLIER = 3  # of a table whose end is known, one record in so many comes before the last batch
-
 _FORGET = 2.0  # over the number of steps, by which the weight of earlier ones falls
-
 _TURNING, _STILL = 0.8, 0.95  # smallest cosine of leading directions with those before
-
 _DOUBT = 4.0  # times what noise alone gives, where they turn
-
 _SAME, _CLEAR = 0.3, 0.9  # change of values, and reliability, of directions that stand still
-
 _TRACE_SHARE = 0.02  # of mu^2, where rows have no known length
-
 _FIRST_NOISE = 4.0  # times the operator norm of the noise on a first batch: the trace of unit rows
-
 _SMALLEST_FIRST_BATCH = 32  # records of a first batch
-
 _LEVEL_DEVIATIONS = 3.0  # of the noise of a trace, within which it tells no level
-
 _ENLARGED_NOISE = 1.5  # share of a column in the noise, from which on it was enlarged
-
 _WHOLE_COLUMNS = 256  # up to which an estimate may hold the whole matrix
-
 _STEPS = 3  # batches at least, or there is nothing to correct
 
 

@@ -48,9 +48,7 @@ from eigenveil.rows.base import RowSource
 from eigenveil.rows.derived import count_checked
 
 _GROWTH = 1.25  # of mu^2 from pass to pass
-
 _WARM = 2  # passes that only turn the basis
-
 _TRACE_SHARE = 0.02  # of mu^2, where the trace is not public
 
 

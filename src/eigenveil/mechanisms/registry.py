@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 
 _NUMBERS: dict[Any, type] = {int: Integral, float: Real}
-
 _WORDS = {int: "a positive integer", float: "a positive number", bool: "True or False"}
 
 
@@ -62,7 +61,6 @@ def _words(kind: Any) -> list[str]:
 
 
 Releases = Literal["components", "covariance"]
-
 _WIDE = 4096  # columns
 
 # Modules of a paper that declare no mechanism.

@@ -29,13 +29,9 @@ from eigenveil.privacy.cost import Cost
 from eigenveil.rows.base import RowSource
 
 SCORE_SHARE = 0.1  # of mu^2, or of a pure epsilon
-
 _FEWEST, _MOST = 5, 24  # cells along a side
-
 _CLEAR = 8.0  # deviations of the noise that a cell of evenly spread rows should hold
-
 _FRAME = 3.0  # standard deviations from the centre to the frame
-
 _LEAST = 1e-3  # of the bound on rows: the narrowest frame
 
 

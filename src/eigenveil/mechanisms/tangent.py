@@ -48,9 +48,7 @@ from eigenveil.rows.base import RowSource
 ROUGH_SHARE = 0.15  # of mu^2
 
 _CLEAR = 0.5  # squared cosine with which every rough component must stand out
-
 _GAIN = 1.2  # in variance, below which stretching is not worth its own losses
-
 _STRUCTURE = 0.1  # of energy beside the rough basis that may be more than noise
 
 

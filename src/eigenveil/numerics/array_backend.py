@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from eigenveil.numerics.random import NoiseSource, normals
 
 _DOUBLE_ROUNDS = 10
-
 _CONSTANTS = np.frombuffer(b"expand 32-byte k", dtype="<i4")
 
 

@@ -18,11 +18,8 @@ TO_INTEGER = 6755399441055744.0  # 1.5 * 2^52: adding it rounds numbers below 2^
 # The polynomials take an eighth of the angle on the longest circle, at most pi/8: the Taylor
 # coefficients in its square are exact to 1e-16 there.
 FIRST_DOUBLINGS = 3
-
 EIGHTH = 2 * math.pi / 2**FIRST_DOUBLINGS
-
 COSINE = np.array([(-1.0) ** k / math.factorial(2 * k) for k in range(8)])
-
 SINE = np.array([EIGHTH * (-1.0) ** k / math.factorial(2 * k + 1) for k in range(8)])
 
 

@@ -62,11 +62,8 @@ from eigenveil.numerics.noise_law import NoiseLaw
 from eigenveil.numerics.spectral import project_to_simplex
 
 _SQRT5 = math.sqrt(5)
-
 _PEAK = 3 / (4 * _SQRT5)  # of the kernel
-
 _FLAT = 0.25  # share of the limit on the energy within which a remainder may be called flat
-
 _BAND = 1 << 20  # pairs of eigenvalues at a time
 
 
@@ -162,7 +159,6 @@ def _common_value(values: NDArray[np.float64], law: NoiseLaw, spike: float) -> f
 
 
 _HALVINGS = 60
-
 _TRACY_WIDOM = 2.02  # exceeded once in a hundred times
 
 
@@ -195,7 +191,6 @@ def _mass_above(phi: NDArray[np.float64], aspect: float) -> NDArray[np.float64]:
 
 
 _GRID = np.linspace(-30.0, 50.0, 321)  # of log t: the integrand is smooth and decays both ways
-
 _ROUNDS, _CLOSE = 200, 1e-7
 
 

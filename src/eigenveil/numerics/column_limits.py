@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from eigenveil.exceptions import InvalidParameterError
 
 MAX_ENTRY = 1e300  # entries farther out are taken as this far, so that differences stay finite
-
 _SHORTEST_TURN, _LONGEST_TURN = 1e-100, 1e100
 
 

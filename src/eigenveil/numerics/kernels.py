@@ -44,17 +44,11 @@ def squared_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 _TYPES = {np.dtype(np.float64): "f64", np.dtype(np.float32): "f32"}
-
 _ROWS = [c_void_p, c_ssize_t, c_ssize_t, c_ssize_t, c_void_p]
-
 _CIRCLES: list[Any] = [*_ROWS, c_void_p, c_void_p]
-
 _CIRCLE_SUM: list[Any] = [*_ROWS, c_void_p, c_double, c_double, c_void_p]
-
 _LIMITS: list[Any] = [*_ROWS, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]
-
 _BLOCK = 16  # as in rows.c
-
 _INTEGERS = [c_double, c_double, c_int, c_double, c_double, c_void_p, c_ssize_t, c_void_p]
 
 

@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 from eigenveil.papers.figure import Figure, Panel, Scale, Settings
 
 _ERRORS = 2.0  # standard errors that contradict
-
 SIMILAR = 1.5  # "similar", "comparable", "nearly identical": within this factor, both ways
-
 Where = Callable[[Settings], bool]
 
 

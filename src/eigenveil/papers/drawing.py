@@ -16,13 +16,9 @@ from eigenveil.papers.figure import Method, Panel
 from eigenveil.report.displays import GREY, INK, LINE, matplotlib
 
 _DPI = 110
-
 _WIDTH, _HEIGHT = 4.3, 3.6  # inches of one panel
-
 _LEGEND = 2.6
-
 _MOST_BESIDE = 3
-
 _TICKS = 7
 
 # Told apart by shape as well: ours are solid, what has been published is dashed.
@@ -32,7 +28,6 @@ _COLOURS = (
 )
 
 _MARKERS = "osD^vP*X<>h"
-
 _STYLES = {"printed": "--", "published": "--", "ours": "-", "not private": ":", "reference": ":"}
 
 
@@ -133,7 +128,6 @@ def _bars(ax: Any, panel: Panel, results: Results, methods: list[Method]) -> Non
 
 
 PRINTED, OURS = "as printed", "ours"
-
 _WORDS = {True: "holds", False: "DOES NOT HOLD", None: "not judged"}
 
 

@@ -16,11 +16,8 @@ Scale = Literal["small", "paper"]
 PAPERS = ("spiked", "covrev", "kpca", "fed")  # folders beside this module, with figures
 
 SCALES: tuple[Scale, ...] = ("small", "paper")
-
 Settings = Mapping[str, Any]
-
 Role = Literal["printed", "published", "ours", "not private", "reference"]
-
 Work = Callable[[Settings, int, "Stored"], Mapping[str, float]]
 
 

@@ -18,7 +18,6 @@ from eigenveil.rows.base import RowSource
 from eigenveil.rows.open import open_rows
 
 Released = TypeVar("Released")
-
 UNIT_ROWS = directions(Clip(row_norm=1.0))
 
 

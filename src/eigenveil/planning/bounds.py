@@ -22,13 +22,9 @@ from eigenveil.privacy.clauses import (
 )
 
 RowNorm = float | Literal["private"]
-
 OnInvalid = Literal["raise", "zero"]
-
 OnMissing = Literal["invalid", "centre"]
-
 Box = tuple[NDArray[np.float64], NDArray[np.float64]]
-
 _LARGEST = 1e50  # squares of bounds must not overflow
 
 

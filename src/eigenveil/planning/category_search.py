@@ -47,7 +47,6 @@ _LEVELS = Phrase(
 )
 
 LEVEL_SHARE = 0.05  # of mu^2
-
 DELTA_SHARE = 0.01  # of delta
 
 

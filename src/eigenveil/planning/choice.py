@@ -30,11 +30,8 @@ from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.text import plural
 
 _CAP = 256  # directions that a loss is summed over
-
 _TARGET = 0.005  # of the variance that unit rows miss even without noise, as real tables go
-
 _REACH = 2.0  # of rows that are clipped privately, in units of their typical length
-
 _GUESS = 1000  # rows, where their number is private: fewer would have few directions to tell
 
 

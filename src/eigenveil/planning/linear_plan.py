@@ -28,7 +28,6 @@ from eigenveil.privacy.calibrate import strength, whole_strength
 from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
 
 Scale = NDArray[np.float64] | Literal["private"] | None
-
 _LIFT = 1.0  # the constant coordinate, in scales of a feature
 
 

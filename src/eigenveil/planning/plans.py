@@ -76,9 +76,7 @@ from eigenveil.rows.derived import check_pairs, require_public_count
 from eigenveil.text import plural
 
 _SCALED_CENTRE_ROWS = 10  # times the rows that a located centre needs, in private scales
-
 PURE_MEAN_SHARE = 0.2  # of components
-
 _MATRICES = 10  # of columns by columns, held at once by noise and eigenvectors
 
 
@@ -538,9 +536,7 @@ def free_centring(
 
 
 _SUBJECT = {"components": "clipping", "covariance": "a covariance of clipped rows"}
-
 _ONE_PASS = {"components": "spherical", "covariance": "cleaned"}
-
 _LEAST_LEFT = 0.05  # of the budget, for what is released in the end
 
 

@@ -32,15 +32,10 @@ MEASURE = (
 )
 
 _RUNS, _FEW = 40, 12  # releases of a prediction, and of each step of a search
-
 _ROWS, _CELLS = 10_000, 400_000  # of a simulated table, at most
-
 CORRELATION = 0.3  # between none and the 0.5 that tables of measurements often have
-
 _LEAST_DELTA, _MOST_DELTA = 1e-100, 0.1  # of a budget that has the same mu and epsilon
-
 _REACH = 4.0  # half a stated range of the target, in its standard deviations
-
 _SMALLEST, _LARGEST = 1e-3, 1e4  # budgets that are looked at
 
 

@@ -20,9 +20,7 @@ from eigenveil.privacy.calibrate import whole_strength
 # a and b of the mean, and of what eight of ten releases add at most; the share of the least loss of
 # assumed tables that easier ones have.
 _Constants = tuple[tuple[float, float], tuple[float, float], float]
-
 _GAUSSIAN: _Constants = ((1.5, 0.08), (2.5, 0.15), 1.0)
-
 _PURE: _Constants = ((8.0, 0.2), (20.0, 0.8), 0.2)
 
 

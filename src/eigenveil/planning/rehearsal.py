@@ -42,13 +42,10 @@ from eigenveil.rows.memory import ArraySource, Batch
 # Rounds in which rows find their places, of few and of many directions: what is left falls by
 # about 2/d in each.
 _ROUNDS, _FEWER_ROUNDS, _MANY_DIRECTIONS = 4, 2, 50
-
 _SMALLEST_VARIANCE = 1e-12  # of a direction, in units of that of a row
 
 Matrix = NDArray[np.float64]
-
 Result = TypeVar("Result")
-
 Statistic = TypeVar("Statistic", bound=Bounded)
 
 

@@ -391,15 +391,10 @@ def _scale_by_name(
 _MOST_COLUMNS = 2**27  # of a release that can be stored
 
 _N = Phrase(python="n", shell="--rows", file="records")
-
 _D = Phrase(python="d", shell="--columns-count", file="n_columns")
-
 _K = Phrase(python="k", shell="--k", file="components")
-
 _LENGTHS: dict[str, Part] = {"row_norm": option("row_norm"), "reach": "reach"}
-
 _SPREAD = Phrase(python="spread", shell="--spread", file="the spread")
-
 _SMALLEST_RATIO, _LARGEST_RATIO = 1e-9, 1e9  # of two lengths; beyond, predictions do not change
 
 _POWERS = {"flat": 0.0, "decaying": 1.0, "steep": 2.0}

@@ -14,27 +14,16 @@ from dataclasses import dataclass
 from eigenveil.privacy.cost import Allotment, Pure
 
 _GRAM = 0.45  # of what is left beside the searches
-
 _VARIANCE = 0.02
-
 _STAGES = (1.0, 1.0, 2.0)
-
 _FEW_STAGES = 400.0  # n mu below which one stage has to do
-
 _SEARCH = {False: 34.0, True: 65.0}  # of n mu, or of n epsilon/2
-
 _SCALES = {False: 60.0, True: 110.0}
-
 _MOST_SCALE, _LEAST_SCALE = 0.5, 0.01
-
 _MOST_CENTRE, _LEAST_CENTRE = 0.05, 0.005
-
 _OFFSET = (0.02, 0.05)  # two means of a target
-
 _LEAST_LEFT = 0.3  # for the Gram matrix and stages, or else only means are released
-
 _LEAST_SEARCH, _MOST_SEARCH = 0.005, 0.1
-
 _LEAST_ROWS = {False: 64.0, True: 172.0}  # n mu, or n epsilon/2, for any search
 
 

@@ -32,11 +32,8 @@ MAX_COLUMNS = 20_000  # whose square matrices fit an ordinary machine: 3.2 GB ea
 
 # Directions that are simulated: as a rule, where each is drawn by itself, and with a basis.
 _DIRECTIONS, _FEW_DIRECTIONS, _BASIS_DIRECTIONS = 80, 32, 200
-
 _BRACKET = 2**0.25  # by how much a median distance, the upper end of a bracket, is too large
-
 _FAR = math.sqrt(2)  # distance of rows from a start that lies as far from the centre as they do
-
 _NOTHING_CAPTURED = 1.0  # error of a release that ends without finding anything
 
 Matrix = NDArray[np.float64]

@@ -10,9 +10,7 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.text import rounded_up
 
 _USUAL_DELTA, _WITH_DELTA = 1e-6, "delta = 1e-6"
-
 _MOST_ROWS, _LARGEST_BUDGET = 1 << 40, 1e4  # more would help nobody
-
 _CLOSE = 1e-3  # relative distance from the least budget at which a search ends
 
 Accepts = Callable[[int, Budget], bool]

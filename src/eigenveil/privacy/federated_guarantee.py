@@ -23,7 +23,6 @@ from eigenveil.privacy.cost import ZCDP, Approx, Cost, Pure
 from eigenveil.privacy.guarantee import EXAMPLE_DELTA, Guarantee, Kind, Numerics
 
 _OWN_BOUNDS = "each owner's own, in its statement"
-
 _MORE_BOUNDS = "more at single owners, in their statements"
 
 _WITHIN = (

@@ -45,11 +45,8 @@ from eigenveil.privacy.cost import ZCDP, Cost, Gaussian
 Currency = Literal["epsilon", "mu-squared", "rho"]
 
 LEAK_SHARE = Fraction(1, 8)  # of delta, set aside for approximate costs
-
 _TAIL_SHARE = Fraction(1, 16)  # of delta, for each Gaussian cost that is counted in epsilon
-
 _UNIT = Fraction(1, 1 << 128)  # sums are whole numbers of it, rounded up
-
 _LARGEST = 1 << 1024  # of a sum: more than any number of releases can spend
 
 

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 
 _MOST_DIGITS = 16
-
 _HEADER_BYTES = 2**12  # bytes that an array takes in a zip beside its numbers, at most
 
 # numpy itself reads more, by handing what it finds to a parser of Python.
@@ -44,7 +43,6 @@ _HEADER = re.compile(
 )
 
 _UNREADABLE = "arrays.npz cannot be read, damaged or truncated: ask its sender for it again"
-
 Statement = tuple[dict[str, Any], Guarantee, tuple[Contribution, ...]]
 
 
@@ -144,7 +142,6 @@ def _array(member: bytes) -> NDArray[np.float64]:
 
 
 VERSION = 1
-
 NAME = f"eigenveil-release/{VERSION}"
 
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -259,7 +256,6 @@ def _has_type(document: Any, wanted: str | list[str]) -> bool:
 
 
 ABOUT = ("title", "purpose", "owner", "approver")
-
 _LONGEST = 200  # characters
 
 

@@ -17,9 +17,7 @@ from eigenveil.storage.archive import LARGEST_MEMBER, open_archive, zipped
 from eigenveil.storage.paths import draft_of, is_empty
 
 FILES = ("release.json", "arrays.npz", "report.html")
-
 SUMS = "SHA256SUMS"
-
 SIGNATURE = "SIGNATURE"  # the one file that may be absent
 
 # Most bytes of a file.
@@ -40,9 +38,7 @@ _REORDERED = (
 )
 
 _INCOMPLETE = "is not a complete release folder: ask its sender for all of its files"
-
 _MOST_NAMED = 3  # files that do not belong to a release, in a message
-
 Load = Callable[[str], bytes]
 
 

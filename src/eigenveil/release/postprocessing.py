@@ -18,9 +18,7 @@ from eigenveil.release.artefact import Release
 from eigenveil.report.views import unknown_turns
 
 _LEAST_UNIQUE = 0.005  # share of a column's variance that is its own
-
 _ROUNDS, _CLOSE = 2000, 1e-9  # of Lawley's equations
-
 _RANK = 1e-10  # share of the largest eigenvalue below which one counts as zero
 
 Matrix = NDArray[np.float64]

@@ -28,11 +28,8 @@ from eigenveil.text import printable
 
 # Told apart in grey and by readers who do not see red or green.
 SIGNAL, NOISE, GREY = "#1f6f8b", "#bf4a30", "#8593a0"
-
 INK, LINE = "#1b2733", "#dde3e8"
-
 _MOST_LETTERS = 28  # of a column's name
-
 _FARTHEST = 100  # exponent of numbers that matplotlib still places
 
 
@@ -262,13 +259,9 @@ class LoadingsDisplay(ReleaseDisplay):
 
 # Okabe and Ito 2008, less yellow, which is faint on white; then again with other strokes.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#5d6b78")
-
 _STROKES = ("-", "--", "-.")
-
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h")
-
 _MOST_TICKS = 8  # points that leave room for their numbers
-
 _AXES = {"epsilon": "epsilon", "rho": "rho", "rows": "number of rows"}
 
 
@@ -388,7 +381,6 @@ class PlanDisplay(Display):
 
 
 _MOST_BARS = 40
-
 _MOST_COUNTED = 20  # bars that leave room for every ordinal
 
 

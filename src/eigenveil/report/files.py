@@ -23,7 +23,6 @@ from eigenveil.report.views import spectrum
 from eigenveil.storage.paths import require_new, require_outside, write_new
 
 _MOST_COMPONENTS = 6
-
 _DPI = 200
 
 

@@ -11,13 +11,9 @@ from eigenveil.report.views import Correlations, Loadings, Spectrum
 from eigenveil.text import plural
 
 _MOST_NUMBERED = 12  # columns of a map that leave room for their values
-
 _NUMBERED_WIDTH, _COUNTED_WIDTH = 38.0, 17.0  # of a bar that has room for its value, its ordinal
-
 LETTERS = 20  # of a name beside a drawing
-
 _ROOM = 1.1  # of an axis, over its largest number
-
 _LEVELS = 20  # shades on either side of no correlation
 
 

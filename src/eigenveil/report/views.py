@@ -18,11 +18,8 @@ from eigenveil.privacy.clauses import KNOWN_TURN
 from eigenveil.text import listed, percent, printable
 
 _BITS = 40  # of an eigenvalue, counted from the largest one
-
 _LARGEST_CORRELATION = 99.99  # beyond 1 it is noise, and says no more by being larger
-
 UNIT_ROWS = "share of variance of unit rows"
-
 Arrays = Mapping[str, NDArray[np.float64]]
 
 

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from eigenveil.exact.bounded import Bounded
 
 _CHUNK_BYTES = 1 << 24
-
 _SUMMED_ROWS = 1 << 27  # by one compiled pass, whose sum of integers int64 holds
-
 _LONG_ROW = 1 << 12  # columns of rows that are copied one by one
 
 Statistic = TypeVar("Statistic", bound="Bounded")

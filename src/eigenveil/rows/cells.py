@@ -171,11 +171,8 @@ def frame_rows(frame: Any, reading: Reading) -> CellsSource:
 
 
 _SNIFFED_ROWS = 100  # to tell text from numbers
-
 _MAX_BYTES = 1 << 30  # unpacked
-
 _SAVE_ANEW = "save it anew, or as CSV"
-
 _UNREADABLE = f"is not a readable .xlsx workbook: {_SAVE_ANEW}"
 
 

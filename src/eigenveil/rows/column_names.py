@@ -43,7 +43,6 @@ _NUMBERED = re.compile(
 )
 
 _UNNAMED = re.compile(r"unnamed\d+")  # an index that pandas wrote without a name
-
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 
 
@@ -216,7 +215,6 @@ _OTHER_KINDS = {
 }
 
 _MISSING = frozenset(["NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "NaT"])
-
 _EXPONENT = re.compile(r"(?<=[\d.])[eE](?=[-+\u2212]?\d)")
 
 

@@ -109,13 +109,9 @@ def plain_reader(width: int, positions: Sequence[int], separator: str = ",") -> 
 
 
 _MAX_LINES, _MAX_CELLS = 1 << 14, 1 << 20  # read at a time, whichever is less
-
 _MAX_KEPT_BYTES = 1 << 28  # of numbers that are parsed once only
-
 _BLOCK_CHARACTERS = 1 << 20  # looked through for NULs at a time
-
 _SNIFFED_LINES = 100  # to tell text from numbers
-
 _SEPARATORS = (",", ";", "\t")
 
 

@@ -116,17 +116,12 @@ def without_signs(cell: str) -> str:
 
 
 Censored = Literal["missing", "limit", "half"]
-
 CENSORED_RULES: tuple[Censored, ...] = ("missing", "limit", "half")
 
 _MISSING = frozenset(["", "nan", "na", "n/a", "#n/a", "<na>", "null", "nat"])
-
 _LIMIT = re.compile(r"\s*([<>])=?\s*([-+.\d][-+.,\deE]*)\s*")
-
 _DAY_FIRST = re.compile(r"\s*(\d{1,2})\.(\d{1,2})\.(\d{4})\s*")
-
 _YEAR_FIRST = re.compile(r"\s*\d{4}-\d{2}-\d{2}(?:[T ][\d:.]+(?:Z|[+-]\d{2}:?\d{2})?)?\s*")
-
 _DAY_SECONDS = 86_400.0
 
 

@@ -125,7 +125,6 @@ def _version(path: Path) -> tuple[int, int, int, int] | None:
 
 
 _ADDRESS = re.compile(r"(s3|gs|gcs|abfs|abfss|hdfs|file):/+(?=[^/])")
-
 _LOCAL = re.compile(r"file:/+")
 
 
@@ -210,9 +209,7 @@ def remote_files(address: str) -> Sequence[StoredFile]:
 
 
 _ENTRIES = 1 << 18  # hashed at a time: they stay in cache
-
 _STEP = np.uint64(0x9E3779B97F4A7C15)  # from one place, column or unit to the next
-
 _HALF = np.uint64(32)
 
 

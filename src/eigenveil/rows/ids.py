@@ -49,7 +49,6 @@ _INFINITE = dict.fromkeys(["inf", "+inf", "infinity", "+infinity"], "inf") | dic
 )
 
 _MAX_DIGITS = 400  # of a whole number that is written out: more than the largest float has
-
 _MAX_PADDED_DIGITS = 20  # of a number with zeros in front, in states that kept spellings apart
 
 

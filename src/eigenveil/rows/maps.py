@@ -29,7 +29,6 @@ _MAX_SCALED_ENTRY = 1e300
 
 # Rows that are changed at a time, so that they stay in cache; products want many.
 _BLOCK_BYTES, _LEAST_ROWS = 1 << 21, 256
-
 _NO_ROWS = ArraySource(np.empty((0, 1)))
 
 

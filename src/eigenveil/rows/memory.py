@@ -89,7 +89,6 @@ class Batch(ArraySource):
 
 
 _MAX_ROWS, _MAX_COLUMNS = 1 << 30, 1 << 27  # 8 GiB where rows start, and 1 GiB in a dense row
-
 _INDEX_TYPES = (np.dtype(np.int32), np.dtype(np.int64))
 
 
@@ -212,9 +211,7 @@ def _diagonal_entries(matrix: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[
 
 
 _MAX_BYTES = 1 << 33  # unpacked: it is held in memory
-
 _SPARSE = {"format", "shape", "data"}  # what scipy.sparse.save_npz writes, whatever the format
-
 _UNREADABLE = "is not a readable .npz archive: write it again with np.savez or save_npz"
 
 

@@ -18,7 +18,6 @@ from eigenveil.rows.file_guard import Fingerprint, Readings, StoredFile, changed
 from eigenveil.rows.frames import check_table
 
 _MAX_HEADER_BYTES = 1 << 14  # more than numpy accepts
-
 _MAX_HELD_BYTES = 1 << 30  # of an array that is held in memory, and of one row
 
 # Version 3 differs in the encoding of names, which numbers do not have.
@@ -27,9 +26,7 @@ _HEADERS = {(1, 0): npy.read_array_header_1_0} | dict.fromkeys(
 )
 
 _LONG_ROW_BYTES = 1 << 18  # read one by one where pairs of rows are wanted
-
 _ENDS = "cannot be read to its end"
-
 _UNREADABLE = "is not a readable .npy array: write it again with np.save"
 
 

@@ -18,7 +18,6 @@ from eigenveil.rows.features import level_of
 from eigenveil.rows.file_guard import Readings, StoredFile
 
 _BATCH_BYTES = 1 << 22  # of numbers, besides pages of every column
-
 _DAMAGED = "is damaged or truncated: copy or write it again"
 
 

@@ -116,7 +116,6 @@ def sync(place: IO[Any] | Path) -> None:
 
 
 TOKEN = "[0-9a-f]" * 8  # a pattern of the random part of a file's name
-
 _PAUSE_SECONDS = 0.02  # between two attempts to lock
 
 

@@ -56,7 +56,6 @@ def _at_once(path: str, flags: int) -> int:
 
 
 JOURNAL = "journal.sqlite"  # by which the folder of a federation's server is known
-
 RELEASE_MARKS = ("release.json", "SHA256SUMS")  # files by which a folder is known as a release
 
 

@@ -19,9 +19,7 @@ from eigenveil.studio.server import Asked, Studio
 from eigenveil.text import printable
 
 TASKS = {"components": "fit", "covariance": "covariance"}  # the command that releases each
-
 _ABOUT = ("title", "purpose", "owner", "approver")
-
 _LETTERS = 2000  # of one of them
 
 _MISSING = {

@@ -22,11 +22,8 @@ from eigenveil.release.files import FILES, SIGNATURE, SUMS
 from eigenveil.storage.paths import JOURNAL, RELEASE_MARKS
 
 _TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".xlsx")
-
 _LEDGER = ".ledger"
-
 _DEEPEST = 8  # folders in a name
-
 _MOST = 500  # files that are listed
 
 
@@ -142,7 +139,6 @@ def _is_text(name: str) -> bool:
 
 
 _ZIP = "release.zip"
-
 _NAMES = (*FILES, SUMS, SIGNATURE, _ZIP)
 
 _MOST_RECEIVED = 20  # releases that are kept: an older one has to be dropped again

@@ -39,7 +39,6 @@ from eigenveil.federated.codes import Code, ProtocolError
 from eigenveil.federated.messages import Words
 
 LABEL = "eigenveil-secure-sum/1"
-
 _LENGTH = struct.Struct(">Q")
 
 

@@ -175,7 +175,6 @@ class ClippingThreshold:
 
 
 SHARES = (1 / 8, 1 / 8, 1 / 4, 1 / 2)  # of rho, or of a pure epsilon
-
 BETA = 0.1  # failure probability of the accuracy bounds behind the threshold
 
 assert sum(SHARES) == 1

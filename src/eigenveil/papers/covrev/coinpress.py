@@ -96,7 +96,6 @@ LAPLACE_TAILS = Tails(
 
 
 SHARES = (0.01, 0.12, 0.12, 0.75)  # of mu^2: the number of rows, two rough steps, the last one
-
 BETA = 0.01  # failure probability of the accuracy bounds
 
 

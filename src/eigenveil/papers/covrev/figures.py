@@ -28,9 +28,7 @@ _PURE_METHODS = (
 )
 
 _PUBLISHED = ("GaussCov", "SeparateCov", "AdaptiveCov", "EMCov")
-
 _COMPARED = (Compared("adaptive-cleaned", _PUBLISHED, "rho"),)
-
 _PURE_COMPARED = (Compared("wishart", ("LapCov", "SeparateCov", "EMCov"), "pure epsilon"),)
 
 _BEST = {
@@ -40,7 +38,6 @@ _BEST = {
 }
 
 _SEPARATE = {"as printed": "SeparateCov", "ours": "cleaned"}
-
 _PURE_SEPARATE = {"as printed": "SeparateCov", "ours": "wishart"}
 
 _REAL = (
@@ -57,23 +54,14 @@ _REAL = (
 )
 
 _DEFAULT = {"n": 50_000, "d": 200, "N": 4, "rho": 0.1, "emcov_up_to": 200}
-
 _SMALLER = {"n": 20_000, "d": 100, "emcov_up_to": 100}
-
 _PURE_DEFAULT = {"n": 50_000, "d": 200, "N": 4, "epsilon": 1.0, "emcov_up_to": 200}
-
 _DIMENSIONS = (10, 50, 100, 200, 400, 800)
-
 _REPEATS: dict[Scale, int] = {"small": 4, "paper": 50}
-
 _IMAGES = {"n": 60_000, "digit": None, "rho": 0.1, "emcov_up_to": 0}
-
 _SMALL_RHO = (0.01, 0.1, 1.0)
-
 _RHO = (0.01, 0.0316, 0.1, 0.316, 1.0)
-
 _NO_EMCOV = "EMCov is left out: 784 directions by rejection take minutes a run"
-
 _GRID = "the values on the axes are ours: the text does not give them"
 
 FIGURES = (

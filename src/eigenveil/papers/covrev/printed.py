@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 from eigenveil.papers.covrev.coinpress import GAUSSIAN_TAILS
 
 Matrix = NDArray[np.float64]
-
 _BETA = 0.1  # the paper does not say; accuracy bounds only
-
 _HALVINGS = 199  # down to 1e-60; by then nothing is left to balance
 
 

@@ -32,7 +32,6 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.rows.open import open_rows
 
 Matrix = NDArray[np.float64]
-
 _BALL = Clip(row_norm=1.0)
 
 

@@ -30,11 +30,8 @@ from eigenveil.papers.spiked.figures import draw_rows
 from eigenveil.papers.spiked.model import SpikedModel
 
 Matrix = NDArray[np.float64]
-
 _PAPER = "Li, Cai, Xia, Zhang 2024"
-
 _APART = 1000  # seeds of a client
-
 _BATCHES = 3  # of clients with too few rows for oja's own
 
 
@@ -170,13 +167,9 @@ def _methods(knows_sample: bool) -> tuple[Method, ...]:
 
 
 _SUBJECTS = {"as printed": "Fed-DP-PCA", "ours": "spherical"}
-
 _BASE = {"d": 50, "k": 1, "lambda": 10.0}
-
 _EQUAL = _BASE | {"m": 10, "n": 10_000, "epsilon": 0.5, "delta": 0.1}
-
 _REPEATS: dict[Scale, int] = {"small": 4, "paper": 50}
-
 _LUNG = {"first": 130, "k": 5, "delta": 0.1}
 
 FIGURES = (

@@ -24,9 +24,7 @@ from eigenveil.papers.spiked.model import SpikedModel
 from eigenveil.rows.open import open_rows
 
 Matrix = NDArray[np.float64]
-
 Weights = Literal["printed", "equal"]
-
 _AS_THEY_ARE = Clip(row_norm=1.0)  # the model has its own norm
 
 

@@ -58,7 +58,6 @@ from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost, Gaussian
 
 _RANGE = 0.25  # epsilon of the quantile over mu: a sixteenth of mu^2
-
 _SCALES = 16.0  # of the search's noise: what a bracket beyond all records should miss
 
 _MOST_DOUBT = 3.0  # about the image, over the variance of its noise, with which its values stay

@@ -50,7 +50,6 @@ from eigenveil.privacy.cost import Cost
 from eigenveil.text import plural
 
 Centre = Literal["mean", "histograms"]
-
 _ROUGH = 0.1  # of mu^2 for a centre that is a mean
 
 

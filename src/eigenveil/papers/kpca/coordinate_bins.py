@@ -124,7 +124,6 @@ class StabilityHistogram:
 
 
 FINEST = 2.0**-30  # of the squared row norm: finer differences of records are zero
-
 ZERO_SPREAD = 4 * 61  # the bin of zero, after all quarter octaves down to FINEST squared
 
 
@@ -186,7 +185,6 @@ def _spread(differences: NDArray[np.float64]) -> float:
 
 
 _BLOCKS = 16.0  # C_1
-
 _FEWEST_PAIRS = 8  # of a block: fewer would scatter further
 
 
@@ -258,7 +256,6 @@ class PrivateSpread:
 
 
 _BIN_BITS = 32  # of the number of a bin; those of the coordinate come before
-
 _ENTRY_BITS = 30  # of an entry, relative to the half-width of the box
 
 

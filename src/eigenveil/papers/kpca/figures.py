@@ -48,15 +48,10 @@ from eigenveil.rows.matrices import MatrixSource
 from eigenveil.rows.open import open_rows
 
 Matrix = NDArray[np.float64]
-
 _PAPER = "Düngler, Sanyal, Optimal Rates for Adaptive Private k-PCA"
-
 _EPSILON, _DELTA, _ZETA = 1.0, 0.01, 0.01
-
 _BUDGET = Budget(epsilon=_EPSILON, delta=_DELTA)
-
 _OJAS_UP_TO = 200_000  # records: one after the other, more take minutes
-
 _POWER_STEPS = (2, 3, 5, 8)
 
 
@@ -292,13 +287,9 @@ _BASE = {
 }
 
 _LARGE = _BASE | {"n": 400_000, "d": 20, "k": 2}
-
 _FEW = {"n": 20_000, "d": 50, "ojas": False, "rates": 2}
-
 _LESS = {"n": 150_000, "d": 10, "ojas": False, "rates": 2}
-
 _UNKNOWN = "n, d and the values on the axes are ours: the text does not give them"
-
 _REPEATS: dict[Scale, int] = {"small": 5, "paper": 10}
 
 FIGURES = (

@@ -119,7 +119,6 @@ class PrivateGap:
 
 
 _SHARES = (0.1, 0.8, 0.1)  # of mu^2, for the gap, the projector and the order of directions
-
 _TEST_SHARE = 0.1  # of delta, for a gap below its bound
 
 

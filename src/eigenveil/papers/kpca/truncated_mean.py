@@ -61,15 +61,10 @@ from eigenveil.privacy.calibrate import noise_scale, strength
 from eigenveil.privacy.cost import Approx, Cost, Gaussian
 
 Composition = Literal["basic", "advanced"]
-
 _LARGEST_EPSILON = 0.9  # epsilon of Lemma B.4
-
 ADVANCED_UP_TO = 2 * _LARGEST_EPSILON  # of which histograms have half
-
 _WIDTHS: dict[Composition, float] = {"basic": 1.0, "advanced": 2**0.25 * math.log(25)}
-
 _FULLEST = 0.32  # share of records in the fullest bin, by [DPPCA], proof of Lemma 6.2
-
 _BOX_REACH = 3.0  # of the box, in roots of the spread and logarithms
 
 

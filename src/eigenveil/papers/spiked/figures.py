@@ -34,31 +34,19 @@ from eigenveil.papers.spiked.printed import (
 )
 
 Matrix = NDArray[np.float64]
-
 _PAPER = "Cai, Xia, Zha 2024"
-
 _NOISE = 1.0  # sigma^2
-
 _AS_THEY_ARE = Clip(row_norm=1.0)  # the model has its own norm
 
 _PRINTED = Method("Algorithm 1", "printed", "half of (epsilon, delta) for directions, C_2 = 4")
-
 _WHOLE = Method("Algorithm 1, whole budget", "printed", "all of (epsilon, delta) for directions")
-
 _GAUSS = Method("DP-Gauss", "published", "rows within (k + 4 ln n) lambda + d sigma^2")
-
 _STAR = Method("DP-Gauss*", "not private", "scaled by the largest norm of the table")
-
 _OJA = Method("DP-Oja", "not private", "one component; constant 0.2 as in the paper, unproven")
-
 _SAMPLE = Method("sample PCA", "not private")
-
 _SPIKED = Method("spiked", "ours", "the same Delta_1; isotropic noise, exact curve, half of mu^2")
-
 _SPHERICAL = Method("spherical", "ours", "worst-case, no bound, the whole budget")
-
 _TANGENT = Method("tangent", "ours", "worst-case, no bound, the whole budget")
-
 _COMPONENTS = (_PRINTED, _WHOLE, _GAUSS, _STAR, _OJA, _SAMPLE, _SPIKED, _SPHERICAL, _TANGENT)
 
 _COMPARED = (
@@ -185,9 +173,7 @@ def _digits(at: Settings, seed: int, data: Stored) -> dict[str, float]:
 
 
 _FIRST = {"n": 10_000, "d": 50, "k": 1, "lambda": 10.0, "epsilon": 1.0, "delta": 0.1, "oja": True}
-
 _N = (2_000, 5_000, 10_000, 20_000, 40_000)
-
 _SMALL_N = (2_000, 5_000, 10_000, 20_000)
 
 FIGURES = (

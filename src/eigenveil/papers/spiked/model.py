@@ -25,7 +25,6 @@ from eigenveil.exceptions import InvalidParameterError
 from eigenveil.text import plural
 
 _PRINTED = 4.0  # C_2 in the experiments of the source
-
 _MESH = 0.1  # of the net on the sphere: 21^m points suffice, and cost a factor 1/(1 - 2 mesh)
 
 

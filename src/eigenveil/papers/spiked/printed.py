@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from eigenveil.papers.covrev.printed import symmetric
 
 Matrix = NDArray[np.float64]
-
 _C = 4.0  # C_2 and C_5 in section 6.1; C_3, which is not stated, likewise
 
 

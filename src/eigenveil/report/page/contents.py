@@ -26,11 +26,8 @@ from eigenveil.report.views import (
 from eigenveil.text import percent
 
 _MOST_COMPONENTS = 6  # whose loadings are drawn
-
 _MOST_ROWS, _MOST_NAMED = 20, 4  # components in a table, columns named of each
-
 _MOST_PAIRS = 5  # of columns, in words beside their map
-
 _ROUNDING = 1e-9  # by which a correlation of 1 may exceed it
 
 
@@ -178,7 +175,6 @@ def _map(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) ->
 
 
 _MOST = 120  # columns that are listed
-
 _OUT = "left out"
 
 

@@ -14,11 +14,8 @@ from eigenveil.report.views import feature_names, standardised
 from eigenveil.text import percent
 
 _SHADES = 5
-
 _MOST_ARROWS, _LETTERS = 6, 18
-
 _MOST_PANELS, _PANEL_LETTERS = 12, 24
-
 _SIDE, _LEFT, _TOP, _BOTTOM = 300, 56, 12, 44
 
 
