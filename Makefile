@@ -93,7 +93,7 @@ clean:
 	$(PYTHON) -c 'import sys; sys.exit("eigenveil needs Python 3.11 or newer: make PYTHON=python3.11 ..." if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
 
-COMPILED := hatch_build.py src/eigenveil/data/build_rows.py src/eigenveil/data/rows.c
+COMPILED := hatch_build.py src/eigenveil/numerics/build_rows.py src/eigenveil/numerics/rows.c
 
 .venv/installed: .venv/bin/python pyproject.toml $(COMPILED)
 	$(BIN)/python -m pip install --quiet --editable .

@@ -12,7 +12,7 @@ class Rows(BuildHookInterface):
 
     def initialize(self, version, build_data):
         """Compile, and say for which machines the wheel is."""
-        module = Path(self.root, "src", "eigenveil", "data", "build_rows.py")
+        module = Path(self.root, "src", "eigenveil", "numerics", "build_rows.py")
         library = runpy.run_path(str(module))["build"]()
         if library is not None:
             platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")

@@ -31,11 +31,16 @@ from threadpoolctl import threadpool_limits
 from bench_real import DELTA, EPSILONS, LARGEST_ERROR, in_deviations
 from eigenveil import PrivateCovariance
 from eigenveil.exceptions import EigenveilError
-from eigenveil.mechanisms import columns, front, prepared
-from eigenveil.mechanisms.covariance import elliptical
-from eigenveil.mechanisms.mean import NoisyMean
-from eigenveil.mechanisms.scalars import column_scale, distances
-from eigenveil.numerics.metrics import relative_error
+from eigenveil.mechanisms import (
+    NoisyMean,
+    column_scale,
+    columns,
+    distances,
+    elliptical,
+    front,
+    prepared,
+)
+from eigenveil.numerics import relative_error
 from other_tables import other_tables
 from real_tables import cut, real_tables
 from side_by_side import RESULTS, geometric_mean, keep

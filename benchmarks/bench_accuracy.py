@@ -13,8 +13,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits
 
 from eigenveil import PrivateCovariance, PrivatePCA
-from eigenveil.numerics.metrics import captured_variance, relative_error
-from eigenveil.numerics.spectral import top_eigenpairs
+from eigenveil.numerics import captured_variance, relative_error, top_eigenpairs
 from side_by_side import report
 
 DELTA, REPEATS = 1e-6, 20

@@ -24,11 +24,11 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from threadpoolctl import threadpool_limits
 
 from eigenveil import PrivateCovariance, PrivatePCA
-from eigenveil.data import open_rows
 from eigenveil.datasets import zipf_norms
 from eigenveil.exceptions import EigenveilError
-from eigenveil.mechanisms.registry import entries
-from eigenveil.numerics.metrics import captured_variance, relative_error
+from eigenveil.mechanisms import entries
+from eigenveil.numerics import captured_variance, relative_error
+from eigenveil.rows import open_rows
 from side_by_side import report
 from tables import present, tick
 

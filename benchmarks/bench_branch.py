@@ -12,10 +12,10 @@ from collections import Counter
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from eigenveil.data.spectrum import eigenvalues
-from eigenveil.mechanisms import AdaptiveCov, Gate, release
-from eigenveil.mechanisms.covariance.separate import on_basis
-from eigenveil.numerics.random import SimulationSource
+from eigenveil.exact import eigenvalues
+from eigenveil.mechanisms import Gate, release
+from eigenveil.numerics import SimulationSource
+from eigenveil.papers.covrev import AdaptiveCov, on_basis
 from side_by_side import report
 from tables import tick, zipf
 

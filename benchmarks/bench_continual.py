@@ -20,14 +20,12 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from eigenveil import ContinualCovariance
-from eigenveil.data import Clip, open_rows, second_moment
-from eigenveil.data.daily import DailyMoments, day_sensitivity, packed, unpacked
-from eigenveil.estimators.continual_state import DailyState
-from eigenveil.mechanisms import release
-from eigenveil.mechanisms.continual import ContinualCov, DailyGate
-from eigenveil.mechanisms.covariance.gauss import GaussCov
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.estimators import DailyState
+from eigenveil.exact import Clip, DailyMoments, day_sensitivity, packed, second_moment, unpacked
+from eigenveil.mechanisms import ContinualCov, DailyGate, GaussCov, release
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import open_rows
 from side_by_side import report
 
 MU, HORIZON = 0.25, 365

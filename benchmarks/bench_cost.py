@@ -11,11 +11,12 @@ import numpy as np
 from scipy.linalg import eigh
 from threadpoolctl import threadpool_limits
 
-from eigenveil.data import Clip, open_rows
-from eigenveil.mechanisms import CleanedCov, ExponentialCov, Gate, WishartCov
-from eigenveil.numerics.bingham import draw_bingham
-from eigenveil.numerics.random import SystemSource
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.exact import Clip
+from eigenveil.mechanisms import CleanedCov, Gate, WishartCov
+from eigenveil.numerics import SystemSource
+from eigenveil.papers.covrev import ExponentialCov, draw_bingham
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import open_rows
 from side_by_side import interleave, median_ratio, report
 from tables import zipf
 

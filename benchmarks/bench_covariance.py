@@ -11,15 +11,15 @@ import math
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from eigenveil.mechanisms import (
-    AdaptiveCleanedCov,
+from eigenveil.mechanisms import AdaptiveCleanedCov, CleanedCov, GaussCov
+from eigenveil.papers.covrev import (
     AdaptiveCov,
-    CleanedCov,
     CoinPressCov,
-    GaussCov,
     ProjectedCov,
+    adaptive_cov,
+    gauss_cov,
+    separate_cov,
 )
-from eigenveil.reproduce.printed.covrev import adaptive_cov, gauss_cov, separate_cov
 from side_by_side import report
 from tables import means, mnist, reuters, summarise, tick, zipf
 

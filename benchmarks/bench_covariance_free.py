@@ -24,9 +24,9 @@ from threadpoolctl import threadpool_limits
 
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.cli.demo import _tables
-from eigenveil.data import open_rows
 from eigenveil.exceptions import EigenveilError
-from eigenveil.numerics.metrics import captured_variance, relative_error
+from eigenveil.numerics import captured_variance, relative_error
+from eigenveil.rows import open_rows
 from side_by_side import RESULTS, report
 from tables import generated, present, tick
 

@@ -14,8 +14,8 @@ import pandas as pd
 import pyarrow.csv
 from threadpoolctl import threadpool_limits
 
-from eigenveil.data import open_rows
-from eigenveil.data.sources import csv as csv_module
+from eigenveil.rows import csv as csv_module
+from eigenveil.rows import open_rows
 from side_by_side import report
 
 

@@ -29,8 +29,8 @@ from distributed import Client, LocalCluster
 from threadpoolctl import threadpool_limits
 
 from eigenveil import PrivatePCA
-from eigenveil.data import open_rows
-from eigenveil.data.distributed.cluster import on_cluster
+from eigenveil.engines import on_cluster
+from eigenveil.rows import open_rows
 from side_by_side import report
 
 COLUMNS, GROUP, FEW, PARTITION = 100, 50_000, 20, 250_000

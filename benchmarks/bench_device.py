@@ -13,14 +13,13 @@ import numpy as np
 import torch
 
 from eigenveil import PrivatePCA
-from eigenveil.data import Clip, brought, device
-from eigenveil.data.brought import Brought
-from eigenveil.data.device import DeviceSource
-from eigenveil.data.gram import _accumulate
-from eigenveil.data.products import moment_products
-from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGaussPCA
-from eigenveil.numerics.random import SystemSource
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.engines import Brought, DeviceSource, device
+from eigenveil.engines import host_to_device as brought
+from eigenveil.exact import Clip, moment_products
+from eigenveil.exact.gram import _accumulate
+from eigenveil.mechanisms import AnalyzeGaussPCA
+from eigenveil.numerics import SystemSource
+from eigenveil.privacy import Adjacency
 from side_by_side import report
 
 ONE = 1 << 18

@@ -34,30 +34,29 @@ import matplotlib.pyplot as plt
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from eigenveil.data import Clip, open_rows, second_moment
-from eigenveil.federated import weights
-from eigenveil.federated.aggregate import leading_basis
-from eigenveil.federated.spiked import SpikedClient
+from eigenveil.exact import Clip, second_moment
+from eigenveil.federated import leading_basis, weights
 from eigenveil.mechanisms import (
     AnalyzeGaussPCA,
-    DeflationPCA,
     Gate,
+    GaussCov,
     OjaPCA,
-    ShuffledOjaPCA,
     TangentPCA,
+    directions,
+    leading,
 )
-from eigenveil.mechanisms.covariance.gauss import GaussCov
-from eigenveil.mechanisms.pca.components import leading
-from eigenveil.mechanisms.pca.spherical import directions
-from eigenveil.numerics.metrics import captured_variance, subspace_distance
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.spectral import top_eigenpairs
-from eigenveil.numerics.spiked_model import SpikedModel
-from eigenveil.privacy.accounting import split
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import strength
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.numerics import (
+    SimulationSource,
+    captured_variance,
+    subspace_distance,
+    top_eigenpairs,
+)
+from eigenveil.papers.dppca import ShuffledOjaPCA
+from eigenveil.papers.fed import SpikedClient
+from eigenveil.papers.kpca import DeflationPCA
+from eigenveil.papers.spiked import SpikedModel
+from eigenveil.privacy import Adjacency, Budget, Gaussian, split, strength
+from eigenveil.rows import open_rows
 from side_by_side import RESULTS, keep, report
 from tables import means, present, tick
 

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from eigenveil import PrivatePCA
 from eigenveil.federated import Agreement, Limits, Owner, OwnerSettings, simulate
-from eigenveil.numerics.metrics import subspace_distance
+from eigenveil.numerics import subspace_distance
 from side_by_side import report
 
 DELTA = 1e-6

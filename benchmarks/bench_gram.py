@@ -4,8 +4,9 @@ import statistics
 
 import numpy as np
 
-from eigenveil.data import Clip, open_rows, second_moment
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.exact import Clip, second_moment
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import open_rows
 from side_by_side import interleave, median_ratio, report
 
 REPEATS = 15

@@ -23,26 +23,25 @@ from functools import cached_property, partial
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from eigenveil.data import Clip, open_rows
-from eigenveil.data.matrices import MatrixSource
 from eigenveil.datasets import SpikedGaussian, SpikedMatrices, SpikedSigns
+from eigenveil.exact import Clip
 from eigenveil.exceptions import EigenveilError
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
-from eigenveil.mechanisms.pca.boxed_oja import BoxedOjaPCA
-from eigenveil.mechanisms.pca.deflation import DeflationPCA
-from eigenveil.mechanisms.pca.dp_pca import TruncatedMeanPCA
-from eigenveil.mechanisms.pca.oja import OjaPCA
-from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOjaPCA
-from eigenveil.mechanisms.pca.tangent_oja import TangentOjaPCA
-from eigenveil.numerics.metrics import subspace_distance
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import strength
-from eigenveil.privacy.cost import Gaussian
-from eigenveil.reproduce.printed.kpca import dp_gauss_1, dp_gauss_2_not_private, dp_power
-from eigenveil.reproduce.printed.schedules import SpikedRate, StepDecay
+from eigenveil.mechanisms import Gate, OjaPCA
+from eigenveil.numerics import SimulationSource, subspace_distance
+from eigenveil.papers.dppca import ShuffledOjaPCA, TruncatedMeanPCA
+from eigenveil.papers.kpca import (
+    AdaptiveOjaPCA,
+    BoxedOjaPCA,
+    DeflationPCA,
+    SpikedRate,
+    StepDecay,
+    TangentOjaPCA,
+    dp_gauss_1,
+    dp_gauss_2_not_private,
+    dp_power,
+)
+from eigenveil.privacy import Adjacency, Budget, Gaussian, strength
+from eigenveil.rows import MatrixSource, open_rows
 from side_by_side import report
 
 REPEATS = 10

@@ -8,10 +8,8 @@ import statistics
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.lattice import LAPLACE, add_noise, grid_exponent
-from eigenveil.numerics.random import SystemSource
-from eigenveil.numerics.symmetric import add_symmetric_gaussian
+from eigenveil.exact import LAPLACE, add_noise, add_symmetric_gaussian, grid_exponent
+from eigenveil.numerics import FixedPoint, SystemSource
 from side_by_side import interleave, report
 
 D, SIGMA, REPEATS = 2000, 6.9, 11

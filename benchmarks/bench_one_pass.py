@@ -13,21 +13,22 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from eigenveil.data import Clip, open_rows
 from eigenveil.datasets import SpikedGaussian
+from eigenveil.exact import Clip
 from eigenveil.exceptions import EigenveilError
-from eigenveil.mechanisms import AnalyzeGaussPCA, Gate, SphericalPCA, TangentPCA
-from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
-from eigenveil.mechanisms.pca.oja import OjaPCA
-from eigenveil.mechanisms.pca.power import PowerPCA
-from eigenveil.mechanisms.pca.spherical import directions
-from eigenveil.mechanisms.pca.tangent_oja import TangentOjaPCA
-from eigenveil.numerics.metrics import subspace_distance
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import strength
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.mechanisms import (
+    AnalyzeGaussPCA,
+    Gate,
+    OjaPCA,
+    PowerPCA,
+    SphericalPCA,
+    TangentPCA,
+    directions,
+)
+from eigenveil.numerics import SimulationSource, subspace_distance
+from eigenveil.papers.kpca import AdaptiveOjaPCA, TangentOjaPCA
+from eigenveil.privacy import Adjacency, Budget, Gaussian, strength
+from eigenveil.rows import open_rows
 from side_by_side import report
 from tables import tick
 

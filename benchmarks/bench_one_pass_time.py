@@ -15,11 +15,11 @@ import statistics
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from eigenveil.data import Clip, open_rows
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms.pca.oja import OjaPCA
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.exact import Clip
+from eigenveil.mechanisms import Gate, OjaPCA
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import open_rows
 from side_by_side import interleave, median_ratio, report
 from tables import tick
 

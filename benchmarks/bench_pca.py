@@ -14,8 +14,7 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from threadpoolctl import threadpool_limits
 
 from eigenveil import PrivatePCA
-from eigenveil.numerics.metrics import captured_variance, subspace_distance
-from eigenveil.numerics.spectral import top_eigenpairs
+from eigenveil.numerics import captured_variance, subspace_distance, top_eigenpairs
 from side_by_side import report
 from tables import means, present, tick
 

@@ -39,8 +39,8 @@ import eigenveil
 from eigenveil import PrivatePCA
 from eigenveil.cli.demo import _tables
 from eigenveil.exceptions import EigenveilError
-from eigenveil.numerics.metrics import captured_variance
-from eigenveil.reproduce.printed.kim_jung import all_pairs, kim_jung
+from eigenveil.numerics import captured_variance
+from kim_jung import all_pairs, kim_jung
 from side_by_side import machine, report
 
 PEERS = Path(__file__).with_name("peers")

@@ -17,8 +17,9 @@ from threadpoolctl import threadpool_limits
 
 from eigenveil import PrivateRegression
 from eigenveil.exceptions import NothingFoundError, TooFewRowsError
-from eigenveil.planner.regression import RegressionSituation, predict_regression
-from eigenveil.privacy.budget import Budget
+from eigenveil.planning import RegressionSituation
+from eigenveil.planning.predict_regression import predict_regression
+from eigenveil.privacy import Budget
 from side_by_side import report
 
 DELTA = 1e-6

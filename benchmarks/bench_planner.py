@@ -25,9 +25,9 @@ from threadpoolctl import threadpool_limits
 from bench_components import TABLES, all_tables, captured_share, correlation
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import EigenveilError, NothingFoundError
-from eigenveil.numerics.metrics import captured_variance, relative_error
-from eigenveil.planner import Situation, predict, predictions, spiked
-from eigenveil.privacy.budget import Budget
+from eigenveil.numerics import captured_variance, relative_error
+from eigenveil.planning import Situation, predict, predictions, spiked
+from eigenveil.privacy import Budget
 from side_by_side import report
 from tables import tick
 

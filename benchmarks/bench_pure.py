@@ -8,8 +8,15 @@ slow, of 2 and for d <= 100 only.
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from eigenveil.mechanisms import AdaptiveCov, ExponentialCov, LapCov, SeparateCov, WishartCov
-from eigenveil.reproduce.printed.covrev import lap_cov, separate_cov_pure
+from eigenveil.mechanisms import WishartCov
+from eigenveil.papers.covrev import (
+    AdaptiveCov,
+    ExponentialCov,
+    LapCov,
+    SeparateCov,
+    lap_cov,
+    separate_cov_pure,
+)
 from side_by_side import report
 from tables import means, summarise, tick, zipf
 

@@ -13,13 +13,12 @@ import time
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from eigenveil.data import Clip, open_rows, second_moment
-from eigenveil.data.clip import SMALLEST_NORM
-from eigenveil.mechanisms import ExponentialPCA, Gate, LaplacePCA, WishartPCA, release
-from eigenveil.numerics.metrics import captured_variance
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.spectral import top_eigenpairs
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.exact import SMALLEST_NORM, Clip, second_moment
+from eigenveil.mechanisms import Gate, WishartPCA, release
+from eigenveil.numerics import SimulationSource, captured_variance, top_eigenpairs
+from eigenveil.papers.covrev import ExponentialPCA, LaplacePCA
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import open_rows
 from side_by_side import report
 from tables import means, summarise, tick
 

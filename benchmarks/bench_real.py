@@ -33,8 +33,8 @@ from threadpoolctl import threadpool_limits
 from eigenveil import PrivateCovariance
 from eigenveil.cli.demo import _tables as demo_tables
 from eigenveil.exceptions import EigenveilError, NothingFoundError
-from eigenveil.numerics.metrics import relative_error
-from eigenveil.reproduce.printed.covrev import (
+from eigenveil.numerics import relative_error
+from eigenveil.papers.covrev import (
     adaptive_cov,
     gauss_cov,
     lap_cov,

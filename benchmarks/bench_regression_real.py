@@ -30,7 +30,7 @@ from bench_regression import split as train_and_test
 from bench_regression import tables as textbook_tables
 from eigenveil import PrivateCovariance, PrivateRegression
 from eigenveil.exceptions import EigenveilError, NothingFoundError
-from eigenveil.release.uses import regression
+from eigenveil.release import regression
 from real_tables import CUTS, TARGETS, cut_table, real_tables, split
 from side_by_side import RESULTS, geometric_mean, keep, say
 from tables import tick

@@ -32,11 +32,9 @@ from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
 from eigenveil import PrivatePCA
-from eigenveil.data.products import MomentProducts
+from eigenveil.exact import MomentProducts
 from eigenveil.exceptions import EigenveilError
-from eigenveil.mechanisms.covariance.gauss import GaussCov
-from eigenveil.mechanisms.covariance.wishart import WishartCov
-from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGaussPCA
+from eigenveil.mechanisms import AnalyzeGaussPCA, GaussCov, WishartCov
 from real_tables import DATA, real_tables
 from side_by_side import RESULTS, keep
 

@@ -19,16 +19,12 @@ import math
 import numpy as np
 from scipy.special import ndtri
 
-from eigenveil.data import Clip, column_counts
-from eigenveil.data.norms import _entry_exponents
-from eigenveil.data.sources import ArraySource, GroupedSource, paired
-from eigenveil.mechanisms import ColumnScale, Gate, GaussianNoise
-from eigenveil.mechanisms.scalars.column_scale import enough_for_scales, scale_share
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import whole_strength
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.exact import Clip, column_counts
+from eigenveil.exact.histograms import _entry_exponents
+from eigenveil.mechanisms import ColumnScale, Gate, GaussianNoise, enough_for_scales, scale_share
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency, Budget, Gaussian, whole_strength
+from eigenveil.rows import ArraySource, GroupedSource, paired
 from side_by_side import report
 
 REPLACE = Adjacency.REPLACE_ONE

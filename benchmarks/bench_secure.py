@@ -19,10 +19,8 @@ from threadpoolctl import threadpool_limits
 
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.federated import Agreement, Limits, Owner, OwnerSettings, simulate
-from eigenveil.federated.secure.agreement import Member, SecureAgreement
-from eigenveil.federated.secure.masks import masked, unmasked
-from eigenveil.federated.secure.owner import SecureOwner
-from eigenveil.numerics.metrics import subspace_distance
+from eigenveil.federated.secure import Member, SecureAgreement, SecureOwner, masked, unmasked
+from eigenveil.numerics import subspace_distance
 from side_by_side import report
 
 # Owners, rows of each, columns, components, signal, epsilon, delta, repeats; whether owners with

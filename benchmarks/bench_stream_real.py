@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 
 from eigenveil import PrivatePCA, StreamingPCA
 from eigenveil.exceptions import EigenveilError, NothingFoundError
-from eigenveil.numerics.metrics import captured_variance
+from eigenveil.numerics import captured_variance
 from real_tables import real_tables
 from side_by_side import report, say
 from tables import tick

@@ -21,7 +21,7 @@ WORKER = """
 import json, resource, sys, time, warnings
 warnings.simplefilter("ignore")
 from eigenveil import PrivatePCA
-from eigenveil.data import open_rows
+from eigenveil.exact import open_rows
 start, cpu = time.perf_counter(), time.process_time()
 model = PrivatePCA(int(sys.argv[2]), epsilon=1.0, delta=1e-6).fit(open_rows(sys.argv[1]))
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -21,8 +21,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from sklearn.datasets import load_digits
 
 from eigenveil import PrivatePCA
-from eigenveil.numerics.metrics import captured_variance
-from eigenveil.numerics.spectral import top_eigenpairs
+from eigenveil.numerics import captured_variance, top_eigenpairs
 from side_by_side import report
 
 EPSILON, DELTA, K, REPEATS = 1.0, 1e-6, 5, 20

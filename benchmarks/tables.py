@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from eigenveil.data import Clip, open_rows, second_moment
 from eigenveil.datasets import zipf_norms
+from eigenveil.exact import Clip, second_moment
 from eigenveil.mechanisms import Gate, release
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import open_rows
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 

@@ -32,7 +32,6 @@ extensions = [
     "mathml",
     "pages",
     "sheet",
-    "walks",
 ]
 exclude_patterns = [
     "_ext",

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
-from eigenveil.numerics.random import SystemSource
+from eigenveil.numerics import SystemSource
 
 settings.register_profile("seeded", derandomize=True, deadline=None, database=None)
 settings.load_profile("seeded")

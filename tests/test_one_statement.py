@@ -14,10 +14,11 @@ from click.testing import CliRunner
 
 from eigenveil import PrivateCovariance, PrivatePCA, Release, StreamingPCA
 from eigenveil.cli import main
-from eigenveil.data import open_rows
-from eigenveil.privacy.ledger import Ledger
-from eigenveil.release.export import annotate, export
+from eigenveil.privacy import Ledger
+from eigenveil.release import annotate
+from eigenveil.release.export import export
 from eigenveil.report import write
+from eigenveil.rows import open_rows
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 

@@ -5,11 +5,10 @@ from dataclasses import replace
 import pytest
 
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.mechanisms.pca.oja import Oja
-from eigenveil.mechanisms.registry import Terms
-from eigenveil.numerics.spiked_model import SpikedModel
-from eigenveil.planner import Situation, choose
-from eigenveil.privacy.budget import Budget
+from eigenveil.mechanisms import Oja, Terms
+from eigenveil.papers.spiked import SpikedModel
+from eigenveil.planning import Situation, choose
+from eigenveil.privacy import Budget
 from eigenveil.text import is_formula, percent, plural, printable, typed
 
 

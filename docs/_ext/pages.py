@@ -14,17 +14,17 @@ import click
 
 from eigenveil import exceptions
 from eigenveil.cli import main
-from eigenveil.mechanisms.registry import entries
-from eigenveil.privacy.guarantee import Kind, Numerics
+from eigenveil.mechanisms import entries
+from eigenveil.privacy import Kind, Numerics
 
 DOCS = Path(__file__).parents[1]
 ROOT = DOCS.parent
 FOLDER = DOCS / "reference" / "generated"
 PACKAGES = {
     "eigenveil": "Estimators, tables, ledgers and releases",
-    "eigenveil.planner": "What to expect before anything is spent",
+    "eigenveil.planning": "What to expect before anything is spent",
     "eigenveil.release": "Releases and their owners",
-    "eigenveil.release.uses": "What a released covariance is good for",
+    "eigenveil.release.postprocessing": "What a released covariance is good for",
     "eigenveil.release.export": "Releases for other tools",
     "eigenveil.report": "Pages and figures",
     "eigenveil.federated": "Tables that stay with their owners",
@@ -90,7 +90,8 @@ def toctree(pages: list[str], *, hidden: bool = False) -> str:
 
 def tests_of(module: str, name: str) -> list[Path]:
     """Return the files with the tests of a mechanism."""
-    classes = [name for name in import_module(module).__all__ if name[0].isupper()]
+    defined = vars(import_module(module)).items()
+    classes = [name for name, thing in defined if getattr(thing, "__module__", None) == module]
     known = re.compile(rf"\b(?:{'|'.join(classes)})\(")
     folder = ROOT / "tests" / "mechanisms"
     named = folder / f"test_{module.rpartition('.')[2]}.py"
@@ -112,7 +113,7 @@ def mechanisms() -> dict[str, str]:
         if one.pure_numerics is not None:
             promise += f" ({one.pure_numerics.value} for a pure epsilon)"
         promise += "; model-based" if one.kind is Kind.MODEL_BASED else "; worst-case"
-        proof, tests = module.rpartition(".")[2], tests_of(module, one.name)
+        proof, tests = one.proof, tests_of(module, one.name)
         for path in tests:
             # Led to from the mechanism alone: lists of contents would drown in them.
             pages[path.stem] = (

@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from eigenveil.data.sources import open_rows
     from eigenveil.estimators import (
         ContinualCovariance,
         ContinualPCA,
@@ -15,9 +14,10 @@ if TYPE_CHECKING:
         StreamingPCA,
     )
     from eigenveil.estimators.intervals import intervals
-    from eigenveil.numerics.spiked_model import SpikedModel
+    from eigenveil.papers.spiked.model import SpikedModel
     from eigenveil.privacy.ledger import Ledger
     from eigenveil.release import Release
+    from eigenveil.rows import open_rows
 
 __all__ = [
     "ContinualCovariance",
@@ -45,9 +45,9 @@ _HOMES = {
     "PrivateRegression": "eigenveil.estimators",
     "StreamingPCA": "eigenveil.estimators",
     "intervals": "eigenveil.estimators.intervals",
-    "SpikedModel": "eigenveil.numerics.spiked_model",
+    "SpikedModel": "eigenveil.papers.spiked.model",
     "Release": "eigenveil.release",
-    "open_rows": "eigenveil.data.sources",
+    "open_rows": "eigenveil.rows",
 }
 
 

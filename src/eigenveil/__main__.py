@@ -7,8 +7,6 @@ from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-__all__ = ["run"]
-
 
 class _WithoutPandas(Loader):
     """A loader that fails to import pandas, as where it is not installed.

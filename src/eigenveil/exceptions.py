@@ -7,8 +7,8 @@ What to type differs between Python, the command line and files: `said` has the 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from eigenveil.messages import Face, Part, said
 from eigenveil.text import printable
-from eigenveil.wording import Face, Part, said
 
 __all__ = [
     "AlteredReleaseError",

@@ -11,19 +11,6 @@ import os
 import shlex
 from collections.abc import Iterable, Sequence
 
-__all__ = [
-    "did_you_mean",
-    "is_formula",
-    "joined",
-    "listed",
-    "percent",
-    "plural",
-    "printable",
-    "quoted",
-    "rounded_up",
-    "typed",
-]
-
 _ROUNDING = 1e-9  # by which a sum of shares may miss 1
 
 

@@ -15,8 +15,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 USES = """
 import json, sys
-import eigenveil.mechanisms.pca
-eigenveil.mechanisms.pca.__path__.append(sys.argv[1])  # as if the file lay beside the others
+import eigenveil.mechanisms
+eigenveil.mechanisms.__path__.append(sys.argv[1])  # as if the file lay beside the others
 
 import numpy as np
 from click.testing import CliRunner
@@ -24,9 +24,9 @@ from eigenveil import PrivatePCA, Release
 from eigenveil.cli import main
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.federated import OwnerSettings
-from eigenveil.federated.weights import MECHANISMS
-from eigenveil.planner import Situation, predict
-from eigenveil.privacy.budget import Budget
+from eigenveil.federated import MECHANISMS
+from eigenveil.planning import Situation, predict
+from eigenveil.privacy import Budget
 from tests.documents.tables import by_file, overview
 
 def told(*words):
@@ -44,7 +44,7 @@ except InvalidParameterError as error:
     listed = str(error)
 situation = Situation(task="pca", n=500, d=5, k=2, budget=Budget(**budget))
 planned = predict(situation, "thresholded")
-configured = type(__import__("eigenveil.mechanisms.pca.throwaway", fromlist=["ENTRY"]).ENTRY)()
+configured = type(__import__("eigenveil.mechanisms.throwaway", fromlist=["ENTRY"]).ENTRY)()
 print(json.dumps({
     "estimator": release.mechanism,
     "configured": PrivatePCA(2, **budget, mechanism=configured).fit(rows).mechanism_,

@@ -11,15 +11,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.mechanisms.base import MomentMechanism
-from eigenveil.mechanisms.covariance.gauss import GaussCov
-from eigenveil.mechanisms.pca.components import NoisyComponents, leading
-from eigenveil.mechanisms.registry import ComponentEntry, Terms
-from eigenveil.numerics.random import NoiseSource
-from eigenveil.privacy.cost import Cost, Gaussian
-
-__all__ = ["ENTRY", "Thresholded", "ThresholdedPCA"]
+from eigenveil.exact import Bounded
+from eigenveil.mechanisms import (
+    ComponentEntry,
+    GaussCov,
+    MomentMechanism,
+    NoisyComponents,
+    Terms,
+    leading,
+)
+from eigenveil.numerics import NoiseSource
+from eigenveil.privacy import Cost, Gaussian
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

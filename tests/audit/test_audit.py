@@ -7,17 +7,21 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit, audit_mechanism
-from eigenveil.data import Clip, open_rows, second_moment
+from eigenveil.exact import (
+    GAUSSIAN,
+    LAPLACE,
+    Clip,
+    add_noise,
+    grid_exponent,
+    second_moment,
+    two_sided_wishart,
+)
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms import GaussCov, release
-from eigenveil.numerics.bingham import draw_bingham
-from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.lattice import GAUSSIAN, LAPLACE, add_noise, grid_exponent
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.variates import normals
-from eigenveil.numerics.wishart import two_sided_wishart
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian, Pure
+from eigenveil.numerics import FixedPoint, SimulationSource, normals
+from eigenveil.papers.covrev import draw_bingham
+from eigenveil.privacy import Adjacency, Gaussian, Pure
+from eigenveil.rows import open_rows
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 MU, D = 1.5, 10

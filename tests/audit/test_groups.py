@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit, audit_mechanism
-from eigenveil.data import Clip, count, gram, norm_counts, second_moment, total
-from eigenveil.data.sources import ArraySource, GroupedSource, PairedUnits
+from eigenveil.exact import Clip, count, gram, norm_counts, second_moment, total
 from eigenveil.mechanisms import (
+    Gate,
     GaussCov,
     GaussianNoise,
     Paired,
@@ -19,10 +19,9 @@ from eigenveil.mechanisms import (
     PrivateQuantile,
     SphericalPCA,
 )
-from eigenveil.mechanisms.base import Gate
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import GROUP, Adjacency
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import GROUP, Adjacency, Gaussian
+from eigenveil.rows import ArraySource, GroupedSource, PairedUnits
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 MU, D = 1.5, 4

@@ -8,9 +8,8 @@ from pathlib import Path
 from PIL import Image
 
 from eigenveil import Ledger, PrivateCovariance, open_rows
-from eigenveil.federated.codes import Code
-from eigenveil.federated.journal import Event, Happening, Journal
-from eigenveil.storage.places import JOURNAL
+from eigenveil.federated import Code, Event, Happening, Journal
+from eigenveil.storage import JOURNAL
 from tests.browser.conftest import serving
 from tests.browser.driving import Page, chromium, missing
 

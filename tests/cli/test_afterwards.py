@@ -12,7 +12,7 @@ import pytest
 
 import eigenveil.report
 from eigenveil import Ledger, Release
-from eigenveil.cli import export
+from eigenveil.cli import folders as export
 from eigenveil.release import export as library
 from tests.cli.conftest import fails, invoke
 

@@ -8,17 +8,16 @@ import json
 
 import pytest
 
-from eigenveil.mechanisms import GaussCov
-from eigenveil.mechanisms.covariance.gauss import Gauss
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.mechanisms import Gauss, GaussCov
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Gaussian
 from tests.cli.conftest import fails, invoke
 
 
 @pytest.fixture(autouse=True)
 def seeded(monkeypatch):
     source = SimulationSource(0)
-    monkeypatch.setattr("eigenveil.estimators.fitting.SystemSource", lambda: source)
+    monkeypatch.setattr("eigenveil.estimators.base.SystemSource", lambda: source)
 
 
 BUDGET = ["--epsilon", 1, "--delta", 1e-5]

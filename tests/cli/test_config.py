@@ -7,7 +7,7 @@ import click
 import pytest
 
 from eigenveil import Release
-from eigenveil.cli.fit import command as fit
+from eigenveil.cli.releases import fit
 from tests.cli.conftest import fails, invoke
 
 WHOLE = """

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import eigenveil.planner
+import eigenveil.planning
 from eigenveil import Release
-from eigenveil.numerics.random import SimulationSource
+from eigenveil.numerics import SimulationSource
 from tests.cli.conftest import invoke
 
 ROOT = Path(__file__).parents[2]
@@ -17,7 +17,7 @@ ADULT = ROOT.parent / "shared" / "data" / "adult_train.parquet"
 MISSING = [
     name
     for name, there in {
-        "the planner": hasattr(eigenveil.planner, "recommend"),
+        "the planner": hasattr(eigenveil.planning, "recommend"),
         "../shared/data/adult_train.parquet": ADULT.exists(),
     }.items()
     if not there
@@ -59,7 +59,7 @@ def test_the_page_is_true(tmp_path, monkeypatch):
         with monkeypatch.context() as patched:
             if arguments[0] == "audit":  # a test that fails by chance is seeded
                 source = SimulationSource(0)
-                patched.setattr("eigenveil.estimators.fitting.SystemSource", lambda s=source: s)
+                patched.setattr("eigenveil.estimators.base.SystemSource", lambda s=source: s)
             result = invoke(*arguments, input=text)
         code = result.exit_code
         assert re.fullmatch(pattern(shown), result.output), f"{command}\n{result.output}"

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy import Ledger
 
 from .conftest import fails, invoke
 

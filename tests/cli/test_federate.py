@@ -15,21 +15,23 @@ import numpy as np
 import pytest
 
 from eigenveil import Ledger, Release
-from eigenveil.cli.stopping import stoppable
+from eigenveil.cli.progress import stoppable
 from eigenveil.exceptions import FederationConnectionError
-from eigenveil.federated.configuration import JOURNAL, read_client, read_server
-from eigenveil.federated.coordinator import Coordinator
-from eigenveil.federated.journal import Happening, Journal
-from eigenveil.federated.messages import (
+from eigenveil.federated import (
     BasisQuestion,
     Code,
+    Coordinator,
+    Happening,
+    InProcess,
     Invitation,
+    Journal,
     columns_digest,
     encode,
     largest_size,
+    read_client,
+    read_server,
 )
-from eigenveil.federated.simulation import InProcess
-from eigenveil.storage.durable import locked
+from eigenveil.storage import JOURNAL, locked
 from tests.cli.conftest import fails, invoke
 from tests.cli.test_documents import examples, pattern
 from tests.federated.stubs import NAMES, D, K, Stub, agreement

@@ -7,12 +7,11 @@ import pytest
 
 from eigenveil.cli.federate_status import standing
 from eigenveil.exceptions import EigenveilError
-from eigenveil.federated.configuration import JOURNAL, read_client, read_server
-from eigenveil.federated.journal import Event, Happening, Journal
-from eigenveil.federated.secure.agreement import SecureAgreement
-from eigenveil.federated.secure.configuration import read_agreement
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.federated import Event, Happening, Journal, read_agreement, read_client, read_server
+from eigenveil.federated.secure import SecureAgreement
+from eigenveil.privacy import Ledger
 from eigenveil.release import Release
+from eigenveil.storage import JOURNAL
 from tests.cli.conftest import fails, invoke
 from tests.federated.secure.parties import Server, agreement, simulated, tables
 
@@ -194,7 +193,7 @@ def test_an_owner_whose_ledger_is_too_small_is_told_before_it_is_asked(place):
     (place / "east.toml").write_text(CLIENT.format(name="east", owner=""))
     np.save(place / "east.npy", np.ones((50, 2)))
     Ledger.create(place / "east.ledger", epsilon=1.0, delta=1e-5)
-    from eigenveil.federated.secure.owner import SecureOwner
+    from eigenveil.federated.secure import SecureOwner
     from eigenveil.release import private_key
 
     chosen = read_client(place / "east.toml", insecure=True)

@@ -10,10 +10,9 @@ import pytest
 
 from eigenveil import Ledger, Release
 from eigenveil.__main__ import _interrupt_when_asked_to_end
-from eigenveil.cli.federate_client import standing
-from eigenveil.cli.stopping import stoppable
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.cli.federate_run import ledger_standing
+from eigenveil.cli.progress import stoppable
+from eigenveil.privacy import Adjacency, Gaussian
 from tests.cli.conftest import but_for_noise, invoke
 
 # The child stops at a known place and says so by a file.
@@ -21,7 +20,7 @@ CHILD = """
 import sys, time
 from pathlib import Path
 from eigenveil.__main__ import run
-from eigenveil.data.sources import CSVSource
+from eigenveil.rows import CSVSource
 from eigenveil.release import Release
 
 def wait(*arguments, **options):
@@ -104,13 +103,14 @@ def test_outside_of_any_release(tmp_path):
     child = """
 import sys, time
 from pathlib import Path
-import eigenveil.planner
+import eigenveil.planning
 
 def wait(*arguments, **options):
     Path(sys.argv[1]).touch()
     time.sleep(60)
 
-eigenveil.planner.recommend = wait
+import eigenveil.planning.prediction
+eigenveil.planning.prediction.recommend = wait
 from eigenveil.cli import main
 main(sys.argv[2:])
 """
@@ -185,7 +185,7 @@ def test_after_the_release_is_in_place(place, files, asked, ledger, tmp_path):
 def test_an_owner_that_is_interrupted_reads_its_ledger(ledger):
     """Whatever it was doing: it may have answered before."""
     ledger.charge(Gaussian(0.1), label="x", adjacency=Adjacency.REPLACE_ONE)
-    with pytest.raises(KeyboardInterrupt) as stopped, stoppable(standing(ledger)):
+    with pytest.raises(KeyboardInterrupt) as stopped, stoppable(ledger_standing(ledger)):
         raise KeyboardInterrupt
     assert ledger.summary() in str(stopped.value)
 

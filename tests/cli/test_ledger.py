@@ -4,8 +4,7 @@ import json
 import pytest
 
 from eigenveil import Ledger
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian, Pure
+from eigenveil.privacy import Adjacency, Gaussian, Pure
 from tests.cli.conftest import fails, invoke
 
 REPLACE = Adjacency.REPLACE_ONE

@@ -10,9 +10,9 @@ import pytest
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.cli.mechanisms import rows
 from eigenveil.exceptions import BoundsRequiredError, UnsupportedNotionError
-from eigenveil.mechanisms.registry import entries
-from eigenveil.planner import Situation, choose
-from eigenveil.privacy.budget import Budget
+from eigenveil.mechanisms import entries
+from eigenveil.planning import Situation, choose
+from eigenveil.privacy import Budget
 from tests.cli.conftest import invoke
 
 ESTIMATORS = {"components": PrivatePCA, "covariance": PrivateCovariance}

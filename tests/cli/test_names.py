@@ -14,9 +14,8 @@ import eigenveil.cli
 from eigenveil import Ledger, PrivatePCA, Release
 from eigenveil.cli import main
 from eigenveil.exceptions import EigenveilError, InvalidDataError
-from eigenveil.numerics.random import SystemSource
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.numerics import SystemSource
+from eigenveil.privacy import Adjacency, Gaussian
 from eigenveil.release import generate_key
 
 PLAIN = "plain"

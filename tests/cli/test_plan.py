@@ -7,13 +7,13 @@ import shlex
 import numpy as np
 import pytest
 
-import eigenveil.planner
+import eigenveil.planning
 from eigenveil import Release
 from tests.cli.conftest import ROWS, fails, invoke
 from tests.planner.few import few_simulations
 
 pytestmark = pytest.mark.skipif(
-    not hasattr(eigenveil.planner, "recommend"), reason="needs the planner"
+    not hasattr(eigenveil.planning, "recommend"), reason="needs the planner"
 )
 BUDGET = ["--epsilon", 1, "--delta", 1e-6]
 SIZE = ["--rows", 1000, "--columns-count", 5]
@@ -53,7 +53,7 @@ def test_a_file_and_its_public_numbers_are_the_same_plan(files):
 
 
 def test_no_row_is_read_where_the_number_of_rows_is_given(files, monkeypatch):
-    from eigenveil.data.sources import CSVSource
+    from eigenveil.rows import CSVSource
 
     def refuse(self):
         raise AssertionError("read")
@@ -235,8 +235,8 @@ class TestOptionsOfFit:
     """`plan` takes them all, predicts with them, and hands them on."""
 
     def test_none_is_missing(self):
-        from eigenveil.cli.fit import command as fit
-        from eigenveil.cli.plan import command as plan
+        from eigenveil.cli.plan import plan
+        from eigenveil.cli.releases import fit
 
         names = [
             {option.name for option in each.params if not getattr(option, "hidden", False)}
@@ -339,9 +339,9 @@ class TestFigure:
     def test_what_it_shows(self, tmp_path, monkeypatch):
         """The best mechanisms at budgets about the one asked for, and what privacy costs alone."""
         pytest.importorskip("matplotlib")
-        from eigenveil.cli import figure
-        from eigenveil.planner import Situation, predict, recommend
-        from eigenveil.privacy.budget import Budget
+        from eigenveil.cli import plan_figure as figure
+        from eigenveil.planning import Situation, predict, recommend
+        from eigenveil.privacy import Budget
 
         seen = {}
         honest = figure.PlanDisplay.from_predictions.__func__
@@ -371,7 +371,7 @@ class TestFigure:
         def refuse(*arguments):
             raise AssertionError("predicted")
 
-        monkeypatch.setattr(eigenveil.planner, "recommend", refuse)
+        monkeypatch.setattr(eigenveil.planning, "recommend", refuse)
         words = ["plan", *SIZE, "--k", 2, *BUDGET, "--figure"]
         assert "in .png or .svg" in fails(2, *words, tmp_path / "plan.pdf")
         (tmp_path / "plan.png").touch()

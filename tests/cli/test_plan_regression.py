@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from eigenveil.planner import regression
+from eigenveil.planning import predict_regression as regression
 from tests.cli.conftest import fails, invoke
 
 

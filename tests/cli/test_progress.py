@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from eigenveil.cli.progress import watched
-from eigenveil.data.gram import public_rows
-from eigenveil.data.sources import ArraySource, CSVSource, IterableSource
+from eigenveil.exact import public_rows
+from eigenveil.rows import ArraySource, CSVSource, IterableSource
 
 
 class Terminal(io.StringIO):

@@ -356,8 +356,8 @@ class TestOrder:
         assert invoke(*words, tmp_path / "first").exit_code == 0
         with monkeypatch.context() as patched:
             # Lines are counted; the cells of a small file would be kept on the way.
-            patched.setattr("eigenveil.data.sources.csv.CSVSource._is_small", False)
-            patched.setattr("eigenveil.data.sources.csv.CSVSource.chunks", _unread)
+            patched.setattr("eigenveil.rows.csv.CSVSource._is_small", False)
+            patched.setattr("eigenveil.rows.csv.CSVSource.chunks", _unread)
             message = fails(4, *words, tmp_path / "second")
         assert "ask for less" in message
         assert len(ledger.entries) == 1

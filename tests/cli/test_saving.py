@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA, Release, StreamingPCA
-from eigenveil.cli.saving import expected_size
-from eigenveil.storage.places import is_empty
+from eigenveil.cli.releasing import expected_size
+from eigenveil.storage import is_empty
 from tests.cli.conftest import NUMBERS, fails, invoke
 from tests.storage.test_reservation import FullDisk
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eigenveil import Ledger, Release
-from eigenveil.privacy.cost import Composed
+from eigenveil.privacy import Composed
 from tests.cli.conftest import invoke
 
 BUDGET = ["--k", "1", "--epsilon", "1", "--delta", "1e-6"]
@@ -258,7 +258,7 @@ def test_a_stream_goes_on_where_another_version_worded_its_levels(days, monkeypa
     words = ["stream", "--k", "1", "--rho", "200", "--state", "text.state", "--encode", "sex=f,m"]
     with monkeypatch.context() as patch:
         patch.setattr(
-            "eigenveil.data.sources.features.Levels.remark",
+            "eigenveil.rows.features.Levels.remark",
             lambda self, column: f"{column!r} is 0 or 1 for each of 2 levels stated by the caller",
         )
         assert invoke(*words, "text0.csv").exit_code == 0

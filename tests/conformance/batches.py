@@ -5,13 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.moment_columns import OUTSIDE_SCALE
-from eigenveil.data.sources import Batch
-from eigenveil.data.updates import update_counts
+from eigenveil.exact import OUTSIDE_SCALE, BasisProduct, update_counts
 from eigenveil.exceptions import NothingFoundError
-from eigenveil.mechanisms import TruncatedMean
-from eigenveil.mechanisms.pca.components import NoisyComponents
+from eigenveil.mechanisms import NoisyComponents
+from eigenveil.papers.kpca import TruncatedMean
+from eigenveil.rows import Batch
 from tests.conformance import case
 
 

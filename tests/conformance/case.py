@@ -12,17 +12,22 @@ from typing import Any
 
 import numpy as np
 
-import eigenveil.data
-from eigenveil.data import Bounded, Clip, norm_counts, second_moment, total, trace
-from eigenveil.data.clip import LARGEST_NORM
-from eigenveil.data.norms import column_counts, distance_counts
-from eigenveil.data.sources import GroupedSource, PairedSource
+import eigenveil.exact
+from eigenveil.exact import (
+    LARGEST_NORM,
+    Bounded,
+    Clip,
+    column_counts,
+    distance_counts,
+    norm_counts,
+    second_moment,
+    total,
+    trace,
+)
 from eigenveil.exceptions import NothingFoundError
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms.additive import vector_noise
-from eigenveil.privacy.accounting import epsilon_of, part, rho_of
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Cost
+from eigenveil.mechanisms import Gate, vector_noise
+from eigenveil.privacy import Adjacency, Cost, epsilon_of, part, rho_of
+from eigenveil.rows import GroupedSource, PairedSource
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 CLIP = Clip(row_norm=1.0, on_invalid="zero")
@@ -59,7 +64,7 @@ def open_rows(rows):
     n = len(rows)
     order = np.argsort(rows[:, 0], kind="stable") if Arranged.by_first_column else np.arange(n)
     Arranged.row_keys, Arranged.person_keys = np.random.default_rng(n).random(n)[order], None
-    source = eigenveil.data.open_rows(rows[order])
+    source = eigenveil.open_rows(rows[order])
     if not Arranged.persons:
         return source
     ids = (np.arange(n) // 2)[order]
@@ -297,7 +302,6 @@ class Case:
     """
 
     name: str
-    module: str  # under eigenveil.mechanisms; its proof page has the same stem, or ``proof``
     build: Callable[[float, int, int], Any]  # (strength, columns, components) -> mechanism
     query: Callable[[np.ndarray, Adjacency], Bounded] = moment  # of its first step
     run: Callable[[Any, np.ndarray, Adjacency, Gate], Any] = procedure
@@ -319,7 +323,7 @@ class Case:
     free: bool = False  # releases nothing
     adjacencies: tuple[Adjacency, ...] = (REPLACE, ADD)
     persons: bool = True  # whether one may have several rows
-    proof: str | None = None
+    proof: str | None = None  # the page, where it is not that of what is built
 
     def __str__(self):
         return self.name

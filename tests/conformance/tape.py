@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from eigenveil.mechanisms import Gate
-from eigenveil.numerics.random import SimulationSource
+from eigenveil.numerics import SimulationSource
 from tests.conformance.case import Arranged, dense_counts
 
 

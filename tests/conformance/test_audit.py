@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit
-from eigenveil.numerics.random import SimulationSource
+from eigenveil.numerics import SimulationSource
 from tests.conformance.case import mu_of
 from tests.conformance.test_conformance import SPENDING, neighbours, run, table
 

@@ -4,6 +4,7 @@ Each check asks one case about every kind of neighbours that it is for.
 """
 
 import importlib
+import inspect
 import math
 import pkgutil
 from functools import cache
@@ -14,18 +15,20 @@ import numpy as np
 import pytest
 
 import eigenveil.mechanisms
+import eigenveil.papers
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms.registry import entries
-from eigenveil.numerics.random import SimulationSource, SystemSource
-from eigenveil.privacy.cost import Composed
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.mechanisms import Gate, entries, proofs_of
+from eigenveil.numerics import SimulationSource, SystemSource
+from eigenveil.privacy import Composed, Ledger
 from tests.conformance.case import ADD, REPLACE, dense_counts
 from tests.conformance.table import TABLE
 
 EACH = pytest.mark.parametrize("case", TABLE, ids=str)
 SPENDING = [case for case in TABLE if not case.free]
 EACH_THAT_SPENDS = pytest.mark.parametrize("case", SPENDING, ids=str)
+
+# Shared bases, and steps that are tested with what they are a step of.
+STEPS = {"Boxed", "BoxedTangentOjaPCA", "DailyDraw", "_NoisyCounts"}
 
 
 def run(case, rows, adjacency, *, strength=1.0, k=1, noise=None, ledger=None):
@@ -191,7 +194,11 @@ def test_corner_cases(case):
             assert np.isfinite(released).all()
             again = case.read(run(case, rows, adjacency, k=k))
             assert again.shape == released.shape
-            all_directions = case.module.startswith("pca.") and k == rows.shape[1]  # no choice
+            built = case.build(1.0, rows.shape[1], k)
+            all_directions = k == rows.shape[1] and any(
+                "n_components" in getattr(kind, "__dataclass_fields__", ())
+                for kind in inside(built)
+            )  # no choice
             if not all_directions and not case.may_coincide:
                 assert (released != again).any()
 
@@ -242,29 +249,48 @@ def test_numerics_are_stated(case):
             assert not gate.exact
 
 
+def mechanisms():
+    """Every class that states a cost and releases something, besides shared bases."""
+    for package in (eigenveil.mechanisms, eigenveil.papers):
+        for info in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+            for kind in vars(importlib.import_module(info.name)).values():
+                if not inspect.isclass(kind):
+                    continue
+                releases = hasattr(kind, "perturb") or hasattr(kind, "run")
+                here = getattr(kind, "__module__", None) == info.name
+                if here and releases and hasattr(kind, "cost") and _is_concrete(kind):
+                    yield kind
+
+
+def _is_concrete(kind):
+    return not inspect.isabstract(kind) and not getattr(kind, "_is_protocol", False)
+
+
+def inside(mechanism):
+    """Yield the types of a mechanism and of those that it is made of."""
+    yield type(mechanism)
+    for name in getattr(mechanism, "__dataclass_fields__", ()):
+        value = getattr(mechanism, name)
+        for part in value if isinstance(value, tuple) else (value,):
+            if hasattr(part, "cost"):
+                yield from inside(part)
+
+
 def test_every_mechanism_has_a_case_and_a_proof():
-    """Modules under mechanisms/ and those of the cases are the same set."""
-    prefix = eigenveil.mechanisms.__name__ + "."
-    modules = {
-        info.name.removeprefix(prefix)
-        for info in pkgutil.walk_packages(eigenveil.mechanisms.__path__, prefix)
-        if not info.ispkg
-    }
-    shared = {"base", "bounds", "execute", "found_levels", "options", "planning", "registry"}
-    shared |= {"columns", "prepared", "released_scales", "request", "stages", "sufficient"}
-    shared |= {"pca.components", "pca.image_noise", "pca.one_pass", "regression.joint_matrix"}
-    shared |= {"regression.release", "regression.request", "regression.shares"}
-    assert modules - shared == {case.module for case in TABLE}
+    """Alone, or inside one that has."""
     proofs = Path(__file__).parents[2] / "docs" / "proofs"
+    cased = set()
     for case in TABLE:
-        page = (proofs / f"{case.proof or case.module.rsplit('.')[-1]}.md").read_text("utf-8")
+        built = case.build(1.0, 3, 1)
+        page = (proofs / f"{case.proof or proofs_of(built)[0]}.md").read_text("utf-8")
         assert case.name.split()[0] in page
-        assert importlib.import_module(prefix + case.module).__doc__
+        assert importlib.import_module(type(built).__module__).__doc__
+        cased.update(inside(built))
+    assert {kind for kind in mechanisms() if kind.__name__ not in STEPS} <= cased
     names = [case.name for case in TABLE]
     assert len(names) == len(set(names))
 
 
 def test_every_entry_of_the_registry_has_a_case():
-    prefix = eigenveil.mechanisms.__name__ + "."
-    modules = {prefix + case.module for case in TABLE}
-    assert {entry.module for entry in entries()} <= modules
+    cased = {kind.__module__ for case in TABLE for kind in inside(case.build(1.0, 3, 1))}
+    assert {entry.module for entry in entries()} <= cased

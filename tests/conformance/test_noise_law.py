@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.numerics.random import SimulationSource
+from eigenveil.numerics import SimulationSource
 from tests.conformance.case import ADD, mu_of
 from tests.conformance.table import TABLE
 from tests.conformance.test_conformance import run, table

@@ -17,11 +17,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import eigenveil.data
-from eigenveil.data.sources import IterableSource
+import eigenveil.exact
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms import GaussianNoise, LocatedCentre, ZeroCov
-from eigenveil.privacy.adjacency import GROUP
+from eigenveil.mechanisms import GaussianNoise, LocatedCentre
+from eigenveil.papers.covrev import ZeroCov
+from eigenveil.privacy import GROUP
+from eigenveil.rows import IterableSource
 from tests.conformance.case import ADD, CLIP, DIRECTIONS, MANY, REPLACE, open_rows
 from tests.conformance.table import TABLE, named
 from tests.conformance.tape import Tape, arranged, taped
@@ -146,4 +147,4 @@ def stored(rows, path):
         case _:
             frame = pd.DataFrame(rows, columns=list("abcd"))
             frame.to_csv(path, index=False) if path.suffix == ".csv" else frame.to_parquet(path)
-    return eigenveil.data.open_rows(path)
+    return eigenveil.open_rows(path)

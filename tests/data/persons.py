@@ -5,11 +5,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from eigenveil.data import Clip, count, norm_counts, second_moment, total, trace
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.moment_columns import moment_columns
-from eigenveil.data.norms import column_counts, rows_beyond
-from eigenveil.data.sources import ArraySource, GroupedSource
+from eigenveil.exact import (
+    BasisProduct,
+    Clip,
+    column_counts,
+    count,
+    moment_columns,
+    norm_counts,
+    rows_beyond,
+    second_moment,
+    total,
+    trace,
+)
+from eigenveil.rows import ArraySource, GroupedSource
 
 CLIP = Clip(row_norm=1.0, on_invalid="zero")
 

@@ -3,12 +3,17 @@
 import numpy as np
 import pytest
 
-from eigenveil.data import open_rows
-from eigenveil.data.batches import Batches
-from eigenveil.data.matrices import MatrixSource
-from eigenveil.data.sources import ArraySource, GroupedSource, IterableSource, ScaledSource
+from eigenveil.exact import Batches
 from eigenveil.exceptions import InvalidDataError, UnsupportedNotionError
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import (
+    ArraySource,
+    GroupedSource,
+    IterableSource,
+    MatrixSource,
+    ScaledSource,
+    open_rows,
+)
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 ROWS = np.random.default_rng(0).standard_normal((50, 3))

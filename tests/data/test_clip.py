@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from eigenveil.data import clip as clip_module
-from eigenveil.data.clip import FRACTION_BITS, Clip
+from eigenveil.exact import FRACTION_BITS, Clip
+from eigenveil.exact import clip as clip_module
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
 ONE = 1 << FRACTION_BITS

@@ -6,16 +6,12 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
-from eigenveil.data import compiled
-from eigenveil.data.build_rows import build
-from eigenveil.data.circles import Circles, points_on_circles
-from eigenveil.data.clip import Clip
-from eigenveil.data.column_limits import ColumnLimits, limited_rows
-from eigenveil.data.gram import total
-from eigenveil.data.sources import open_rows
-from eigenveil.data.sources.readings import row_hashes
+from eigenveil.exact import Clip, total
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.numerics import Circles, ColumnLimits, build, limited_rows, points_on_circles
+from eigenveil.numerics import kernels as compiled
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import open_rows, row_hashes
 
 
 @pytest.fixture(scope="module")

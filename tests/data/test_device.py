@@ -4,17 +4,23 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
-from eigenveil.data import Clip, device, open_rows
-from eigenveil.data.clip import LARGEST_NORM, squared_norms
-from eigenveil.data.device import DeviceSource, adds_exactly
-from eigenveil.data.gram import MomentSum, MomentSums, SquareSum, UnitCount, VectorSum
-from eigenveil.data.norms import DistanceCounts, ExponentCounts
-from eigenveil.data.products import moment_products
-from eigenveil.data.sources import ArraySource, ScaledSource, sampled
-from eigenveil.data.sources.checked import count_checked
+from eigenveil.engines import DeviceSource, adds_exactly, device
+from eigenveil.exact import (
+    LARGEST_NORM,
+    Clip,
+    DistanceCounts,
+    ExponentCounts,
+    MomentSum,
+    MomentSums,
+    SquareSum,
+    UnitCount,
+    VectorSum,
+    moment_products,
+)
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.numerics import integers
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.numerics import integers, squared_norms
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import ArraySource, ScaledSource, count_checked, open_rows, sampled
 
 pytest.importorskip("array_api_compat")
 SUMS = (MomentSum, SquareSum, VectorSum, UnitCount, ExponentCounts, DistanceCounts)
@@ -60,8 +66,8 @@ def test_sums_are_those_of_the_host(moved, name, monkeypatch):
     def pairwise(rows):
         return device._squared_norms(np, rows)
 
-    monkeypatch.setattr("eigenveil.data.clip.squared_norms", pairwise)
-    monkeypatch.setattr("eigenveil.data.compiled.library", lambda: None)
+    monkeypatch.setattr("eigenveil.exact.clip.squared_norms", pairwise)
+    monkeypatch.setattr("eigenveil.numerics.kernels.library", lambda: None)
     clip, rows = CLIPS[name], odd_rows()
     there = DeviceSource(moved(rows))
     for kind in SUMS:

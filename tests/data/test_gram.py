@@ -9,13 +9,11 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from eigenveil import PrivateCovariance, PrivatePCA
-from eigenveil.data import Clip, count, gram, open_rows, second_moment, total
-from eigenveil.data.clip import FRACTION_BITS
-from eigenveil.data.sources import ArraySource, IterableSource, RowSource
+from eigenveil.exact import FRACTION_BITS, Clip, count, gram, second_moment, total
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.numerics import integers
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.numerics import SimulationSource, integers
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import ArraySource, IterableSource, RowSource, open_rows
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 CLIP = Clip(row_norm=4.0, centre=np.full(23, 0.25))

@@ -9,14 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eigenveil.data import Clip, count, norm_counts, second_moment, spectrum, total, trace
-from eigenveil.data.clip import NO_EXPONENT, SHARE_BITS
-from eigenveil.data.gram import public_rows
-from eigenveil.data.norms import BRACKETS, column_counts
-from eigenveil.data.products import moment_products
-from eigenveil.data.sources import ArraySource, GroupedSource, IterableSource
+from eigenveil.exact import (
+    BRACKETS,
+    NO_EXPONENT,
+    SHARE_BITS,
+    Clip,
+    column_counts,
+    count,
+    moment_products,
+    norm_counts,
+    public_rows,
+    second_moment,
+    spectrum,
+    total,
+    trace,
+)
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency
+from eigenveil.privacy import GROUP, ROW, Adjacency
+from eigenveil.rows import ArraySource, GroupedSource, IterableSource
 from tests.data.persons import CLIP, STATISTICS, distance, people
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -124,7 +134,7 @@ def test_the_shares_of_a_row_are_exact(rows, m, normalise):
 @pytest.mark.parametrize("radius", [1.0, 1.01, 1.5, 100.0, math.inf, math.nan])
 @pytest.mark.parametrize("m", [1, 2, 3, 1000])
 def test_whatever_goes_wrong_before_it_the_check_holds(radius, m, monkeypatch):
-    monkeypatch.setattr("eigenveil.data.clip.ball_radius", lambda d: radius)
+    monkeypatch.setattr("eigenveil.exact.clip.ball_radius", lambda d: radius)
     rows = np.random.default_rng(0).standard_normal((200, 3))
     out, sizes = np.empty(rows.shape), np.full(len(rows), m)
     for clip in CLIPS["clipped"], CLIPS["normalised"]:

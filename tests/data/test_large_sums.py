@@ -7,17 +7,21 @@ the numbers of Python's own integers, and that neighbours stay within the declar
 import numpy as np
 import pytest
 
-from eigenveil.data import moment_columns as columns
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import FRACTION_BITS, SHARE_BITS, Clip
-from eigenveil.data.gram import VectorSum, moment_sensitivities
-from eigenveil.data.products import MomentProducts
-from eigenveil.data.sources import IterableSource
-from eigenveil.data.spectrum import compressed_with_rest
-from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.integers import fitted
-from eigenveil.privacy.adjacency import ROW, Adjacency
+from eigenveil.exact import (
+    FRACTION_BITS,
+    SHARE_BITS,
+    BasisProduct,
+    Bounded,
+    Clip,
+    MomentProducts,
+    VectorSum,
+    compressed_with_rest,
+    moment_sensitivities,
+)
+from eigenveil.exact import basis_products as columns
+from eigenveil.numerics import FixedPoint, fitted
+from eigenveil.privacy import ROW, Adjacency
+from eigenveil.rows import IterableSource
 
 D = 256
 ROW_INTEGERS = np.full(D, 2**14 - 4)  # inside the ball, along (1, ..., 1)
@@ -112,7 +116,7 @@ def test_chunks_of_any_size_add_up_exactly(rows, chunks, monkeypatch):
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "numpy"])
 def test_a_chunk_beyond_int64_is_read_and_added_up(compiled, monkeypatch):
     if not compiled:
-        monkeypatch.setattr("eigenveil.data.compiled.library", lambda: None)
+        monkeypatch.setattr("eigenveil.numerics.kernels.library", lambda: None)
     rows = 2**29 + 2**14
     one, _ = _added_up([np.ones((1, 1))])
     assert _added_up([_shown_again(rows)]) == (rows * one, rows)

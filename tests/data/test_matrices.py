@@ -3,13 +3,10 @@
 import numpy as np
 import pytest
 
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.batches import Batches
-from eigenveil.data.clip import Clip
-from eigenveil.data.matrices import MatrixChunk, MatrixSource
-from eigenveil.data.updates import update_counts, update_sum
+from eigenveil.exact import BasisProduct, Batches, Clip, update_counts, update_sum
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import MatrixChunk, MatrixSource
 
 REPLACE = Adjacency.REPLACE_ONE
 MATRICES = np.random.default_rng(0).standard_normal((30, 4, 4))

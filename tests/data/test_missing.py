@@ -6,11 +6,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, column_counts, count, norm_counts, open_rows, second_moment, total
-from eigenveil.data.products import moment_products
-from eigenveil.data.sources import PairedSource, ScaledSource
+from eigenveil.exact import (
+    Clip,
+    column_counts,
+    count,
+    moment_products,
+    norm_counts,
+    second_moment,
+    total,
+)
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import PairedSource, ScaledSource, open_rows
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 D = 5

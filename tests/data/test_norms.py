@@ -5,18 +5,23 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, eigenvalues, norm_counts, open_rows, second_moment, trace
-from eigenveil.data.clip import NO_EXPONENT
-from eigenveil.data.norms import (
+from eigenveil.exact import (
     BRACKETS,
+    NO_EXPONENT,
+    Clip,
     column_counts,
+    compressed,
     distance_counts,
+    eigenvalues,
+    norm_counts,
     rows_beyond,
+    second_moment,
+    trace,
     weighted_counts,
 )
-from eigenveil.data.spectrum import compressed
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import open_rows
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 CLIP = Clip(row_norm=4.0, on_invalid="zero")

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from eigenveil.data import Clip, open_rows, products, second_moment
-from eigenveil.data.products import moment_products
+from eigenveil.exact import Clip, moment_products, products, second_moment
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import open_rows
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 CLIP = Clip(row_norm=4.0, centre=np.full(23, 0.25), centre_error=0.5)

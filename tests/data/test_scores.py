@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows
-from eigenveil.data.scores import Frame, score_counts
-from eigenveil.data.sources import GroupedSource
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.exact import Clip, Frame, score_counts
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import GroupedSource, open_rows
 
 ONE = 1 << 20
 FRAME = Frame(np.eye(3)[:2], np.array([2.0, 1.0]), 4)

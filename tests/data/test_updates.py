@@ -12,15 +12,20 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from eigenveil.data import basis_product, updates
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.batches import Batches
-from eigenveil.data.clip import NO_EXPONENT, Clip
-from eigenveil.data.matrices import MatrixBatch, MatrixSource
-from eigenveil.data.sources import Batch, IterableSource
-from eigenveil.data.updates import update_blocks, update_counts, update_sum
+from eigenveil.exact import (
+    NO_EXPONENT,
+    BasisProduct,
+    Batches,
+    Clip,
+    update_blocks,
+    update_counts,
+    update_sum,
+    updates,
+)
+from eigenveil.exact import basis_products as basis_product
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import Batch, IterableSource, MatrixBatch, MatrixSource
 
 REPLACE = Adjacency.REPLACE_ONE
 CLIP = Clip(row_norm=1.0, on_invalid="zero")
@@ -346,8 +351,8 @@ def test_what_cannot_be_summed_is_refused(monkeypatch):
     for radius in (math.nan, 0.0, -1.0, math.inf):
         with pytest.raises(InvalidParameterError, match="positive and finite"):
             update_sum(batch, CLIP, BasisProduct(basis), REPLACE, radius)
-    monkeypatch.setattr("eigenveil.data.gram._ALWAYS_ROWS", 1)
-    monkeypatch.setattr("eigenveil.data.gram._MOST_NUMBERS", 8)
+    monkeypatch.setattr("eigenveil.exact.gram._ALWAYS_ROWS", 1)
+    monkeypatch.setattr("eigenveil.exact.gram._MOST_NUMBERS", 8)
     with pytest.raises(InvalidDataError, match="2 rows at most"):
         update_sum(batch, CLIP, BasisProduct(basis), REPLACE)
 

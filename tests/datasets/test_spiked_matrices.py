@@ -1,11 +1,9 @@
 import numpy as np
 import pytest
 
-from eigenveil.data import open_rows
-from eigenveil.data.matrices import MatrixChunk, MatrixSource
-from eigenveil.data.sources import IterableSource
 from eigenveil.datasets import SpikedGaussian, SpikedMatrices, SpikedSigns
 from eigenveil.exceptions import InvalidParameterError
+from eigenveil.rows import IterableSource, MatrixChunk, MatrixSource, open_rows
 
 
 def moment(rows):

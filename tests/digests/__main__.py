@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenveil.privacy.cost import cost_to_dict
+from eigenveil.privacy import cost_to_dict
 from tests.digests.fits import FITS
 
 KEPT = Path(__file__).with_name("digests.json")

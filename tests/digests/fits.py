@@ -179,7 +179,7 @@ def secure(**changes):
 
 def spiked():
     """Return components of the model-based mechanism, which only Python configures."""
-    from eigenveil.mechanisms.pca.spiked import Spiked
+    from eigenveil.papers.spiked import Spiked
 
     model = SpikedModel(
         rank=2, smallest_spike=8.0, largest_spike=40.0, noise_variance=1.0, form="quantile"

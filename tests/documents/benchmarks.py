@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenveil.numerics.prefix_sums import COEFFICIENT_BITS, answer_weights, contributions
+from eigenveil.exact import COEFFICIENT_BITS, answer_weights, contributions
 
 ROOT = Path(__file__).parents[2]
 TOLD = {

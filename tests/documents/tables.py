@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 
 import eigenveil
-from eigenveil.mechanisms.registry import Entry, entries
-from eigenveil.privacy.guarantee import Kind, Numerics
+from eigenveil.mechanisms import Entry, entries
+from eigenveil.privacy import Kind, Numerics
 from tests.documents import benchmarks, papers
 
 ROOT = Path(__file__).parents[2]
@@ -30,13 +30,13 @@ def symbols(words: str) -> str:
 
 
 def file_of(one: Entry) -> str:
-    """Return the file of a mechanism, inside ``mechanisms/``."""
-    return one.module.removeprefix("eigenveil.mechanisms.").replace(".", "/") + ".py"
+    """Return the file of a mechanism, inside the package."""
+    return one.module.removeprefix("eigenveil.").replace(".", "/") + ".py"
 
 
 def proof_of(one: Entry) -> str:
-    """Return the page with the proof of a mechanism, which has the name of its module."""
-    return f"proofs/{one.module.rpartition('.')[2]}.md"
+    """Return the page with the proof of a mechanism."""
+    return f"proofs/{one.proof}.md"
 
 
 def guarantee(one: Entry) -> str:
@@ -57,7 +57,7 @@ def overview() -> str:
     for one in entries():
         auto = f", `auto` {symbols(one.auto)}" if one.auto else ""
         cells = (
-            f"[`{one.name}`](../src/eigenveil/mechanisms/{file_of(one)}){auto}",
+            f"[`{one.name}`](../src/eigenveil/{file_of(one)}){auto}",
             one.releases,
             one.about,
             one.source,
@@ -79,11 +79,10 @@ def by_file() -> str:
 
 def parts() -> str:
     """Return the table of mechanisms that users cannot name, by what their modules say first."""
-    folder = SOURCE / "mechanisms"
     named = {file_of(one): one.name for one in entries()}
     lines = ["| name | file | what the file is about |", "|---|---|---|"]
-    for path in sorted(folder.rglob("*.py")):
-        text, file = path.read_text("utf-8"), path.relative_to(folder).as_posix()
+    for path in sorted([*SOURCE.glob("mechanisms/*.py"), *SOURCE.glob("papers/*/*.py")]):
+        text, file = path.read_text("utf-8"), path.relative_to(SOURCE).as_posix()
         names = [name for name in NAME.findall(text) if name != named.get(file)]
         if names:
             about = (ast.get_docstring(ast.parse(text)) or "").split("\n\n")[0].replace("\n", " ")
@@ -142,7 +141,6 @@ TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (DEVICES, "device_lazy"): partial(measured, "device_lazy"),
     (PAPERS / "README.md", "results"): papers.results,
     **{(PAPERS / f"{name}.md", "figures"): partial(papers.figures, name) for name in papers.PAPERS},
-    (PAPERS / "spiked.md", "kimjung"): partial(papers.figures, "kimjung"),
 }
 
 

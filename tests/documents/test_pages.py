@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 from eigenveil import Release
-from eigenveil.estimators import stream_state
+from eigenveil.estimators import state as stream_state
 from eigenveil.exceptions import VerificationError
-from eigenveil.privacy import ledger_file
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import Gaussian
-from eigenveil.release import schema, signature
+from eigenveil.privacy import Budget, Gaussian, ledger_file
+from eigenveil.release import content as schema
+from eigenveil.release import signature
 from tests.documents.tables import ROOT
 from tests.release.samples import guarantee
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eigenveil.mechanisms.registry import entries
+from eigenveil.mechanisms import entries
 from tests.documents.tables import ROOT, TABLES, proof_of, written
 
 

@@ -20,11 +20,10 @@ from pathlib import Path
 import numpy as np
 
 from eigenveil import Ledger, StreamingPCA
-from eigenveil.estimators.stream_run import StreamRun
-from eigenveil.estimators.stream_state import Stream
+from eigenveil.estimators import Stream, StreamRun
 from eigenveil.exceptions import DuplicateBatchError, InvalidDataError
-from eigenveil.mechanisms.base import Gate
-from eigenveil.privacy.cost import Composed
+from eigenveil.mechanisms import Gate
+from eigenveil.privacy import Composed
 
 CHUNKS = np.random.default_rng(0).standard_normal((24, 25, 3)) * [3, 1, 1] + 5
 MOMENTS = [  # function, before or after it, at which call

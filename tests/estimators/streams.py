@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from eigenveil.privacy.cost import Composed
+from eigenveil.privacy import Composed
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 STRONG = {"rho": 200.0}  # mu = 20: batches of 32 records and a centre of as many

@@ -9,9 +9,7 @@ import pandas as pd
 import pytest
 
 from eigenveil import ContinualCovariance, ContinualPCA, Ledger, StreamingPCA, open_rows
-from eigenveil.data.sources import IterableSource
-from eigenveil.estimators.continual_state import DailyState
-from eigenveil.estimators.stream_state import Stream
+from eigenveil.estimators import DailyState, Stream
 from eigenveil.exceptions import (
     ColumnsLeftOutWarning,
     DuplicateBatchError,
@@ -19,6 +17,7 @@ from eigenveil.exceptions import (
     InvalidParameterError,
     StateError,
 )
+from eigenveil.rows import IterableSource
 
 ROWS = np.random.default_rng(0).standard_normal((40, 2))
 DAYS = {"horizon": 4, "rho": 5.0}

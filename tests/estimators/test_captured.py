@@ -9,10 +9,9 @@ import pytest
 
 from eigenveil import PrivatePCA, Release
 from eigenveil.exceptions import AlteredReleaseError
-from eigenveil.mechanisms.pca.power import Power
-from eigenveil.mechanisms.pca.spherical import Spherical
-from eigenveil.numerics.metrics import captured_variance
-from eigenveil.privacy.guarantee import Numerics
+from eigenveil.mechanisms import Power, Spherical
+from eigenveil.numerics import captured_variance
+from eigenveil.privacy import Numerics
 from tests.cli.conftest import invoke
 from tests.truth.made import TABLES
 

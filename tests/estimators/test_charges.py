@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA, Release, open_rows
-from eigenveil.data.sources import CSVSource
-from eigenveil.estimators import PrivateSpikedModel
 from eigenveil.exceptions import (
     BusyError,
     ColumnsLeftOutWarning,
     EigenveilError,
     UnsupportedNotionError,
 )
+from eigenveil.papers.spiked import PrivateSpikedModel
+from eigenveil.rows import CSVSource
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 

@@ -25,15 +25,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import eigenveil
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA
-from eigenveil.data.sources import ArraySource
 from eigenveil.exceptions import (
     BudgetExceededError,
     ColumnsLeftOutWarning,
     InvalidDataError,
     InvalidParameterError,
 )
-from eigenveil.mechanisms.pca.spiked import Spiked
-from eigenveil.numerics.spiked_model import SpikedModel
+from eigenveil.papers.spiked import Spiked, SpikedModel
+from eigenveil.rows import ArraySource
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 EXACT = {

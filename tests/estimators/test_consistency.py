@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
-from eigenveil.mechanisms.registry import entries
+from eigenveil.mechanisms import entries
 
 N, D, K = 2000, 5, 2
 GENEROUS = {"epsilon": 1000.0, "delta": 1e-6}

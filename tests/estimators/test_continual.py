@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from eigenveil import ContinualCovariance, ContinualPCA, Ledger, Release
 from eigenveil.cli import main
-from eigenveil.estimators.continual_state import DailyState
+from eigenveil.estimators import DailyState
 from eigenveil.exceptions import (
     BoundsRequiredError,
     BudgetExceededError,
@@ -23,7 +23,7 @@ from eigenveil.exceptions import (
     LedgerError,
     StateError,
 )
-from eigenveil.mechanisms.continual import ContinualCov
+from eigenveil.mechanisms import ContinualCov
 from tests.estimators.streams import label
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-6}

@@ -10,9 +10,8 @@ from eigenveil.exceptions import (
     TooFewRowsError,
     UnsupportedNotionError,
 )
-from eigenveil.planner import Situation, default_scale_share, recommend
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.planning import Situation, default_scale_share, recommend
+from eigenveil.privacy import Budget, Ledger
 
 UNITS = 10.0 ** np.arange(4)
 GAUSSIAN = {"epsilon": 1.0, "delta": 1e-6}

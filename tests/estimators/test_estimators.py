@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA, open_rows
-from eigenveil.data import gram
+from eigenveil.exact import gram
 from eigenveil.exceptions import (
     BoundsRequiredError,
     BudgetExceededError,
@@ -22,9 +22,9 @@ from eigenveil.exceptions import (
     TooFewRowsError,
     UnsupportedNotionError,
 )
-from eigenveil.mechanisms.covariance.cleaned import Cleaned
-from eigenveil.numerics.metrics import captured_variance
-from eigenveil.privacy.accounting import delta_of, rho_of
+from eigenveil.mechanisms import Cleaned
+from eigenveil.numerics import captured_variance
+from eigenveil.privacy import delta_of, rho_of
 from tests.estimators.faces import ADJACENCIES, BOTH, BUDGET, SECRET
 
 

@@ -8,8 +8,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA, Release
-from eigenveil.data import products
-from eigenveil.data.sources import IterableSource
+from eigenveil.exact import products
 from eigenveil.exceptions import (
     ColumnsLeftOutWarning,
     InvalidDataError,
@@ -17,13 +16,11 @@ from eigenveil.exceptions import (
     NothingFoundError,
     UnsupportedNotionError,
 )
-from eigenveil.mechanisms.covariance.projection import Projection
-from eigenveil.mechanisms.pca.spherical import Spherical
-from eigenveil.mechanisms.registry import entries, entry
-from eigenveil.numerics.metrics import relative_error
-from eigenveil.privacy.accounting import fits
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import Approx
+from eigenveil.mechanisms import Spherical, entries, entry
+from eigenveil.numerics import relative_error
+from eigenveil.papers.covrev import Projection
+from eigenveil.privacy import Approx, Budget, fits
+from eigenveil.rows import IterableSource
 from tests.estimators.faces import ADJACENCIES, BOTH, BUDGET
 
 

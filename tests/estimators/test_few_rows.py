@@ -5,7 +5,7 @@ import pytest
 
 from eigenveil import PrivateCovariance, PrivateRegression, Release, intervals
 from eigenveil.exceptions import InvalidDataError, WholeTurnsWarning
-from eigenveil.release.uses import mahalanobis
+from eigenveil.release import mahalanobis
 
 BUDGET = {"epsilon": 4.0, "delta": 1e-6, "random_state": 0}
 

@@ -15,12 +15,10 @@ from eigenveil.exceptions import (
     InvalidParameterError,
     UnsupportedNotionError,
 )
-from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.spherical import Spherical
-from eigenveil.mechanisms.pca.spiked import Spiked
-from eigenveil.mechanisms.registry import entries
-from eigenveil.numerics.metrics import captured_variance
-from eigenveil.privacy.adjacency import GROUP, Unit
+from eigenveil.mechanisms import Gate, Spherical, entries
+from eigenveil.numerics import captured_variance
+from eigenveil.papers.spiked import Spiked
+from eigenveil.privacy import GROUP, Unit
 
 BUDGET = {"epsilon": 3.0, "delta": 1e-6}
 BOTH = pytest.mark.parametrize("estimator", [PrivatePCA, PrivateCovariance])

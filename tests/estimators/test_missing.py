@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA, intervals
-from eigenveil.data import Clip, open_rows, second_moment, total
+from eigenveil.exact import Clip, second_moment, total
 from eigenveil.exceptions import (
     ColumnsLeftOutWarning,
     EmptyCellsWarning,
@@ -17,18 +17,23 @@ from eigenveil.exceptions import (
     InvalidParameterError,
     MissingTogetherWarning,
 )
-from eigenveil.mechanisms import Centred, Gate, GaussCov, GaussianNoise, LocatedCentre, PrivateMean
-from eigenveil.mechanisms.pca.spherical import Spherical
-from eigenveil.mechanisms.pca.spiked import Spiked
-from eigenveil.mechanisms.pca.tangent import Tangent
-from eigenveil.mechanisms.registry import entries
-from eigenveil.numerics.metrics import captured_variance
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.spiked_model import SpikedModel
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.release.artefact import Release
-from eigenveil.release.uses import standard_errors
-from eigenveil.report.views import correlations
+from eigenveil.mechanisms import (
+    Centred,
+    Gate,
+    GaussCov,
+    GaussianNoise,
+    LocatedCentre,
+    PrivateMean,
+    Spherical,
+    Tangent,
+    entries,
+)
+from eigenveil.numerics import SimulationSource, captured_variance
+from eigenveil.papers.spiked import Spiked, SpikedModel
+from eigenveil.privacy import Adjacency
+from eigenveil.release import Release, standard_errors
+from eigenveil.report import correlations
+from eigenveil.rows import open_rows
 
 REPLACE = Adjacency.REPLACE_ONE
 BUDGET = {"epsilon": 2.0, "delta": 1e-6}

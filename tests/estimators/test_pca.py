@@ -20,15 +20,10 @@ from eigenveil.exceptions import (
     TooFewRowsError,
     UnsupportedNotionError,
 )
-from eigenveil.mechanisms.covariance.cleaned import Cleaned
-from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
-from eigenveil.mechanisms.pca.spherical import Spherical
-from eigenveil.mechanisms.pca.spiked import Spiked
-from eigenveil.mechanisms.pca.tangent import Tangent
-from eigenveil.numerics.metrics import captured_variance
-from eigenveil.privacy.accounting import fits
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.guarantee import Kind, Numerics
+from eigenveil.mechanisms import AnalyzeGauss, Cleaned, Spherical, Tangent
+from eigenveil.numerics import captured_variance
+from eigenveil.papers.spiked import Spiked
+from eigenveil.privacy import Budget, Kind, Numerics, fits
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 PURE = {"epsilon": 1.0}

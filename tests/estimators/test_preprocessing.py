@@ -18,7 +18,6 @@ from eigenveil import (
     Release,
     open_rows,
 )
-from eigenveil.data.sources import GroupedSource
 from eigenveil.exceptions import (
     BudgetExceededError,
     InvalidDataError,
@@ -26,8 +25,9 @@ from eigenveil.exceptions import (
     NothingFoundError,
     UnsupportedNotionError,
 )
-from eigenveil.mechanisms.found_levels import LEVEL_SHARE
-from eigenveil.privacy.accounting import compose, fits, parts_of
+from eigenveil.planning import LEVEL_SHARE
+from eigenveil.privacy import compose, fits, parts_of
+from eigenveil.rows import GroupedSource
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 ENCODE = {"ward": "private", "sex": ["f", "m"], "seen": date(2024, 1, 1)}

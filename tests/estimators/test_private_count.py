@@ -15,11 +15,9 @@ from eigenveil.exceptions import (
     InvalidDataError,
     UnsupportedNotionError,
 )
-from eigenveil.planner import Situation, default_scale_share, recommend
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.ledger import Ledger
-from eigenveil.release.artefact import Release
-from eigenveil.release.consistency import check_consistency
+from eigenveil.planning import Situation, default_scale_share, recommend
+from eigenveil.privacy import Budget, Ledger
+from eigenveil.release import Release, check_consistency
 
 UNITS = 10.0 ** np.arange(4)
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}

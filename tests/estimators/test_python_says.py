@@ -8,7 +8,7 @@ import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA, PrivateRegression, open_rows
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, WeakPromiseWarning
-from eigenveil.privacy.budget import Budget
+from eigenveil.privacy import Budget
 
 ROWS = np.random.default_rng(0).normal(0, [1, 10, 100], (500, 3))
 FRAME = pd.DataFrame(ROWS, columns=["a", "b", "c"])

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
-from eigenveil.data.sources import IterableSource
 from eigenveil.exceptions import (
     BoundsRequiredError,
     ColumnsLeftOutWarning,
@@ -17,11 +16,11 @@ from eigenveil.exceptions import (
     NothingFoundError,
     UnsupportedNotionError,
 )
-from eigenveil.mechanisms.registry import entries
-from eigenveil.numerics.metrics import captured_variance
-from eigenveil.privacy.accounting import fits
-from eigenveil.privacy.ledger import Ledger
-from eigenveil.release.artefact import Release
+from eigenveil.mechanisms import entries
+from eigenveil.numerics import captured_variance
+from eigenveil.privacy import Ledger, fits
+from eigenveil.release import Release
+from eigenveil.rows import IterableSource
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-6}
 CENSUS = Path(__file__).parents[3] / "shared" / "data" / "adult_train.parquet"
@@ -283,7 +282,7 @@ def test_census_columns_without_any_bound():
     pytest.importorskip("pyarrow")
     if not CENSUS.is_file():
         pytest.skip("adult_train.parquet is not beside this checkout")
-    from eigenveil.data import open_rows
+    from eigenveil.rows import open_rows
 
     names = [
         "age", "fnlwgt", "education_num", "hours_per_week", "capital_gain", "capital_loss"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
-from eigenveil.data import open_rows
-from eigenveil.numerics.metrics import captured_variance
+from eigenveil.numerics import captured_variance
+from eigenveil.rows import open_rows
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 

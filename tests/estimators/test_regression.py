@@ -15,7 +15,6 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from eigenveil import Ledger, PrivateRegression, Release, open_rows
-from eigenveil.data.sources import IterableSource
 from eigenveil.exceptions import (
     ColumnsLeftOutWarning,
     InvalidDataError,
@@ -23,7 +22,8 @@ from eigenveil.exceptions import (
     TooFewRowsError,
     UnsupportedNotionError,
 )
-from eigenveil.privacy.cost import Composed, Pure
+from eigenveil.privacy import Composed, Pure
+from eigenveil.rows import IterableSource
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((5000, 4)) * [1.0, 10.0, 0.1, 3.0] + [5.0, 100.0, 0.0, 2.0]

@@ -6,16 +6,12 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivatePCA, Release, StreamingPCA
-from eigenveil.data.products import MomentProducts
-from eigenveil.estimators.results import component_result
+from eigenveil.estimators import component_result
+from eigenveil.exact import GaussianLaw, MomentProducts
 from eigenveil.exceptions import ColumnsLeftOutWarning
-from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
-from eigenveil.mechanisms.covariance.laplace import LapCov
-from eigenveil.mechanisms.covariance.wishart import WishartCov
-from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGaussPCA
-from eigenveil.mechanisms.pca.components import leading
-from eigenveil.numerics.component_law import ComponentStatement, dense_statement
-from eigenveil.numerics.symmetric import GaussianLaw
+from eigenveil.mechanisms import AnalyzeGaussPCA, GaussCov, NoisyMatrix, WishartCov, leading
+from eigenveil.numerics import ComponentStatement, dense_statement
+from eigenveil.papers.covrev import LapCov
 
 BUDGET = {"epsilon": 0.4, "delta": 1e-6}
 WEAK = BUDGET | {"epsilon": 0.12}
@@ -102,7 +98,7 @@ def test_a_law_with_half_the_noise_is_noticed(recorded, monkeypatch):
     def halved(values, vectors, noise, released):
         return dense_statement(values, vectors, noise / 2, released)
 
-    monkeypatch.setattr("eigenveil.mechanisms.pca.components.dense_statement", halved)
+    monkeypatch.setattr("eigenveil.mechanisms.components.dense_statement", halved)
     options = {"mechanism": "spherical", "centring": "none", **WEAK}
     stated, actual, _ = compared(recorded, ROWS - 5, options)
     assert (stated.mean(axis=0) > actual.mean(axis=0) + 0.1).any()

@@ -4,15 +4,13 @@ import numpy as np
 import pytest
 
 from eigenveil import Ledger, PrivatePCA
-from eigenveil.estimators import PrivateSpikedModel
 from eigenveil.exceptions import (
     BoundsRequiredError,
     BudgetExceededError,
     InvalidParameterError,
     NothingFoundError,
 )
-from eigenveil.mechanisms.pca.spiked import Spiked
-from eigenveil.reproduce.spiked import draw_rows
+from eigenveil.papers.spiked import PrivateSpikedModel, Spiked, draw_rows
 
 NORM = 30.0  # beyond nearly all rows of the model
 

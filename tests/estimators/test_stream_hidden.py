@@ -8,7 +8,7 @@ import pytest
 from eigenveil import StreamingPCA
 from eigenveil.cli.summary import target
 from eigenveil.exceptions import ColumnsLeftOutWarning
-from eigenveil.report.views import hidden_variances
+from eigenveil.report import hidden_variances
 
 METHODS = ("oja", "adaptive-oja", "tangent-oja")
 BUDGET = {"epsilon": 2.0, "delta": 1e-6, "scale": "private"}

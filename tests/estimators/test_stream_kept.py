@@ -16,10 +16,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from eigenveil import Ledger, Release, StreamingPCA
-from eigenveil.data.sources import Batch
-from eigenveil.estimators import stream_plan, stream_state
-from eigenveil.estimators.stream_run import StreamRun
-from eigenveil.estimators.stream_state import Stream
+from eigenveil.estimators import Stream, StreamRun
+from eigenveil.estimators import state as stream_state
+from eigenveil.estimators import stream_run as stream_plan
 from eigenveil.exceptions import (
     DuplicateBatchError,
     EigenveilError,
@@ -28,9 +27,10 @@ from eigenveil.exceptions import (
     NothingFoundError,
     StateError,
 )
-from eigenveil.mechanisms.pca.oja import Oja, OjaPCA
-from eigenveil.numerics.metrics import captured_variance
-from eigenveil.storage.durable import locked
+from eigenveil.mechanisms import Oja, OjaPCA
+from eigenveil.numerics import captured_variance
+from eigenveil.rows import Batch
+from eigenveil.storage import locked
 from tests.estimators.streams import BUDGET, STRONG, charges, label, table
 
 
@@ -220,7 +220,7 @@ def test_one_writer_at_a_time(tmp_path):
     with locked(state), pytest.raises(StateError, match="in use by another process"):
         pca.partial_fit(table(10, seed=1), batch=label())
     code = (
-        "import sys; from pathlib import Path; from eigenveil.storage.durable import locked\n"
+        "import sys; from pathlib import Path; from eigenveil.storage import locked\n"
         f"with locked(Path({str(state)!r})): print('held', flush=True); sys.stdin.read()"
     )
     holder = subprocess.Popen(

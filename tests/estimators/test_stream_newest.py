@@ -8,15 +8,14 @@ import threading
 import pytest
 
 from eigenveil import Ledger, StreamingPCA
-from eigenveil.estimators.stream_run import StreamRun
-from eigenveil.estimators.stream_state import Stream
+from eigenveil.estimators import Stream, StreamRun
 from eigenveil.exceptions import (
     BudgetExceededError,
     StateError,
 )
-from eigenveil.mechanisms.base import Gate
-from eigenveil.numerics.random import SystemSource
-from eigenveil.storage.durable import unchanged
+from eigenveil.mechanisms import Gate
+from eigenveil.numerics import SystemSource
+from eigenveil.storage import unchanged
 from tests.estimators.streams import BUDGET, charges, label, table
 
 

@@ -7,15 +7,21 @@ import pytest
 from scipy.stats import chi2
 
 from eigenveil import Ledger, Release, StreamingPCA, open_rows
-from eigenveil.estimators.stream_persons import Arrival, StreamPersons
-from eigenveil.estimators.stream_state import Stream
+from eigenveil.estimators import Arrival, Stream, StreamPersons
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, StateError
-from eigenveil.mechanisms.base import Gate
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import fits, for_group
-from eigenveil.privacy.adjacency import GROUP, Adjacency
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import ZCDP, Composed, Gaussian, Pure
+from eigenveil.mechanisms import Gate
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import (
+    GROUP,
+    ZCDP,
+    Adjacency,
+    Budget,
+    Composed,
+    Gaussian,
+    Pure,
+    fits,
+    for_group,
+)
 from tests.estimators.streams import STRONG, charges, label
 
 PERSONS = {**STRONG, "centring": "none", "batch_size": 40, "max_arrivals": 3}

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from eigenveil import StreamingPCA
-from eigenveil.estimators import stream_state
+from eigenveil.estimators import state as stream_state
 from eigenveil.exceptions import ComponentsWarning
-from eigenveil.mechanisms.scalars.distances import PrivateDistances
+from eigenveil.mechanisms import PrivateDistances
 from tests.estimators.streams import BUDGET
 
 SEEDS = range(5)

@@ -10,7 +10,7 @@ import pytest
 
 from eigenveil import StreamingPCA
 from eigenveil.exceptions import StateError
-from eigenveil.storage.release_files import SUMS
+from eigenveil.release import SUMS
 from eigenveil.storage.state_file import _sums
 from tests.estimators.streams import label
 

@@ -13,10 +13,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from eigenveil import Ledger, PrivatePCA, StreamingPCA
 from eigenveil.audit import audit
-from eigenveil.data import Clip, open_rows, second_moment, total
-from eigenveil.data.sources import Batch, IterableSource
-from eigenveil.estimators.stream_plan import planned
-from eigenveil.estimators.stream_state import Stream
+from eigenveil.estimators import Stream, planned
+from eigenveil.exact import Clip, second_moment, total
 from eigenveil.exceptions import (
     BudgetExceededError,
     DuplicateBatchError,
@@ -26,14 +24,22 @@ from eigenveil.exceptions import (
     StateError,
     UnsupportedNotionError,
 )
-from eigenveil.mechanisms import GaussCov, GaussianNoise, PrivateMean
-from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.oja import OjaPCA
-from eigenveil.mechanisms.pca.one_pass import OnePassState
-from eigenveil.mechanisms.registry import entries
-from eigenveil.numerics.metrics import captured_variance
-from eigenveil.numerics.random import SimulationSource, SystemSource
-from eigenveil.privacy.accounting import (
+from eigenveil.mechanisms import (
+    Gate,
+    GaussCov,
+    GaussianNoise,
+    OjaPCA,
+    OnePassState,
+    PrivateMean,
+    entries,
+)
+from eigenveil.numerics import SimulationSource, SystemSource, captured_variance
+from eigenveil.privacy import (
+    Adjacency,
+    Budget,
+    Composed,
+    Gaussian,
+    Pure,
     covers,
     delta_of,
     fits,
@@ -42,9 +48,7 @@ from eigenveil.privacy.accounting import (
     gaussian_mu,
     rho_of,
 )
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import Composed, Gaussian, Pure
+from eigenveil.rows import Batch, IterableSource, open_rows
 from tests.estimators.streams import BUDGET, STRONG, charges, label, table
 
 

@@ -45,7 +45,7 @@ def fault(name, file, right, wrong, *tests):
 LEAVES = [
     fault(
         "noise too small by a fifth",
-        "mechanisms/covariance/gauss.py",
+        "mechanisms/gauss.py",
         'scale = noise_scale(query.sensitivity("frobenius"), self.mu)',
         'scale = 0.8 * noise_scale(query.sensitivity("frobenius"), self.mu)',
         NOISE_LAW,
@@ -54,7 +54,7 @@ LEAVES = [
     ),
     fault(
         "a sensitivity without its sqrt(2)",
-        "data/gram.py",
+        "exact/gram.py",
         '"frobenius": math.sqrt(2)',
         '"frobenius": 1.0',
         CONFORMANCE,
@@ -63,7 +63,7 @@ LEAVES = [
     ),
     fault(
         "fourth-moments: squares of rows that are not clipped",
-        "data/sources/limits.py",
+        "exact/row_maps.py",
         "rows /= self._clip.row_norm * np.maximum(1.0, relative)[:, None]",
         "rows /= self._clip.row_norm",
         "tests/data/sources/test_limits.py",
@@ -80,7 +80,7 @@ LEAVES = [
     ),
     fault(
         "column-scale: the sensitivity of an added row",
-        "data/norms.py",
+        "exact/histograms.py",
         "most = math.nextafter(math.sqrt(2 * d if public else d), math.inf)",
         "most = math.nextafter(math.sqrt(d), math.inf)",
         CONFORMANCE,
@@ -89,7 +89,7 @@ LEAVES = [
     ),
     fault(
         "column-scale: zeros among as many rows as the largest person has",
-        "data/norms.py",
+        "exact/histograms.py",
         "np.frexp(7 * sizes[:, None] ** 2 // (5 * np.maximum(entries, 1) ** 2))",
         "np.frexp(7 * sizes.max() ** 2 // (5 * np.maximum(entries, 1) ** 2))",
         "tests/data/test_groups.py",
@@ -98,7 +98,7 @@ LEAVES = [
     ),
     fault(
         "column-scale: persons below the lowest octave, in the column before",
-        "data/norms.py",
+        "exact/histograms.py",
         "np.where(entries > 0, np.maximum(lowered, 1), 0)",
         "np.where(entries > 0, lowered, 0)",
         "tests/data/test_groups.py",
@@ -107,7 +107,7 @@ LEAVES = [
     ),
     fault(
         "column-scale: the pairs themselves decide on the second draw",
-        "mechanisms/scalars/column_scale.py",
+        "mechanisms/column_scale.py",
         "if (same := first.one_unit()) is not None:",
         "first = replace(first, counts=counts.value.to_float()[:, :-1])\n"
         "        if (same := first.one_unit()) is not None:",
@@ -117,7 +117,7 @@ LEAVES = [
     ),
     fault(
         "joined: the rows themselves decide on the residual stage",
-        "mechanisms/regression/joined.py",
+        "mechanisms/joined.py",
         "staged = gram.noise_scale <= _MAX_STAGED_NOISE",
         "staged = matrices.value.to_float()[0, 0] > 0.2",
         REPLAY,
@@ -126,7 +126,7 @@ LEAVES = [
     ),
     fault(
         "distances: fine brackets that overlap",
-        "data/norms.py",
+        "exact/histograms.py",
         "counts += np.bincount(exponents, minlength=counts.size) << self.BITS",
         "counts += np.bincount(exponents, minlength=counts.size) << self.BITS\n"
         "                if self.per_octave > 2:\n"
@@ -137,7 +137,7 @@ LEAVES = [
     ),
     fault(
         "rows on circles: the sensitivity of one radius",
-        "data/gram.py",
+        "exact/gram.py",
         'bounds: dict[Norm, float] = {"l2": 2.0, "l1": 2 * length}',
         'bounds: dict[Norm, float] = {"l2": 1.0, "l1": length}',
         CONFORMANCE,
@@ -146,7 +146,7 @@ LEAVES = [
     ),
     fault(
         "rows on circles: angles about another row",
-        "data/circles.py",
+        "numerics/circles.py",
         "turns = rows.astype(np.float64) / circles.longest",
         "turns = (rows - rows[-1:]).astype(np.float64) / circles.longest",
         "tests/data/sources/test_circle.py",
@@ -155,7 +155,7 @@ LEAVES = [
     ),
     fault(
         "rows on circles: the reach of one circle for all",
-        "data/sources/circle.py",
+        "exact/row_maps.py",
         "self.reach = math.sqrt(self.n_columns / 2)",
         "self.reach = math.sqrt(source.n_columns)",
         "tests/data/sources/test_circle.py",
@@ -164,7 +164,7 @@ LEAVES = [
     ),
     fault(
         "chunks that are summed whole",
-        "data/sources/base.py",
+        "rows/base.py",
         "_SUMMED_ROWS = 1 << 27",
         "_SUMMED_ROWS = 1 << 40",
         "tests/data/test_large_sums.py",
@@ -191,56 +191,56 @@ LEAVES = [
     ),
     fault(
         "readings that are compared by their lengths",
-        "data/sources/readings.py",
+        "rows/file_guard.py",
         "compared = None if self.in_order else -1",
         "compared = None if self.in_order else 1",
         "tests/data/sources/test_readings.py",
     ),
     fault(
         "ids beside rows in another order",
-        "data/sources/readings.py",
+        "rows/file_guard.py",
         "compared = None if self.in_order else -1",
         "compared = -1",
         "tests/data/sources/test_readings.py",
     ),
     fault(
         "persons of a loader that is read once, in any order",
-        "data/sources/iterables.py",
+        "rows/memory.py",
         "if self.rereadable:\n            self.fingerprint()",
         "if self.rereadable:\n            pass",
         "tests/data/sources/test_readings.py",
     ),
     fault(
         "partitions that are compared by their lengths",
-        "data/distributed/parts.py",
+        "engines/parts.py",
         "if not np.array_equal(marks[:, :-1], self._first[:, :-1]):",
         "if not np.array_equal(rows, self._lengths):",
         "tests/data/distributed/test_dask.py",
     ),
     fault(
         "partitions that are fetched one by one, whatever they hold",
-        "data/distributed/parts.py",
+        "engines/parts.py",
         "if not np.array_equal(found.numbers[:-1], first[:-1]):",
         "if found.numbers[0] != first[0]:",
         "tests/data/distributed/test_dask.py",
     ),
     fault(
         "ids beside partitions in another order",
-        "data/distributed/dask.py",
+        "engines/dask.py",
         "if not np.array_equal(before, now):",
         "if len(before) != len(now):",
         "tests/data/distributed/test_dask.py",
     ),
     fault(
         "compiled rows that leave the ball",
-        "data/rows.c",
+        "numerics/rows.c",
         "if (!(sum <= most))",
         "if (!(sum <= 4.0 * most))",
         "tests/data/test_compiled.py",
     ),
     fault(
         "rows clipped at the largest of the table",
-        "mechanisms/base.py",
+        "mechanisms/gate.py",
         "return gate.draw(self, second_moment(source, clip, gate.adjacency))",
         "own = max(float(abs(chunk).max()) for chunk in source.chunks())\n"
         "        clip = type(clip)(row_norm=own, on_invalid='zero')\n"
@@ -269,7 +269,7 @@ LEAVES = [
     ),
     fault(
         "quiet queries of the sparse vector technique",
-        "mechanisms/scalars/sparse_vector.py",
+        "mechanisms/sparse_vector.py",
         "noisy = add_noise(queries, scale, noise",
         "noisy = add_noise(queries, scale / 8, noise",
         "tests/mechanisms/test_scalars.py",
@@ -278,7 +278,7 @@ LEAVES = [
     ),
     fault(
         "an exact threshold of the sparse vector technique",
-        "mechanisms/scalars/sparse_vector.py",
+        "mechanisms/sparse_vector.py",
         "threshold = add_noise(zero, scale / 2, noise, law=LAPLACE, grid=grid).units[0]",
         "threshold = zero.units[0]",
         "tests/mechanisms/test_scalars.py",
@@ -287,7 +287,7 @@ LEAVES = [
     ),
     fault(
         "a bin of one row that shows too often",
-        "mechanisms/scalars/histogram.py",
+        "papers/kpca/coordinate_bins.py",
         "return 1 + scale * max",
         "return scale * max",
         "tests/mechanisms/test_scalars.py",
@@ -296,16 +296,16 @@ LEAVES = [
     ),
     fault(
         "a map of scores with the noise of one count",
-        "data/scores.py",
-        '"l2": math.sqrt(2) if public else 1.0,',
-        '"l2": 1.0,',
+        "exact/histograms.py",
+        '"l2": math.sqrt(2), "linf"',
+        '"l2": 1.0, "linf"',
         CONFORMANCE,
         "-k",
         "sensitivity and score",
     ),
     fault(
         "rows shown under the levels of others",
-        "data/scores.py",
+        "exact/histograms.py",
         "kinds[start : start + len(chunk)]",
         "np.sort(kinds)[start : start + len(chunk)]",
         REPLAY,
@@ -314,16 +314,16 @@ LEAVES = [
     ),
     fault(
         "a person counted in each of their cells",
-        "data/scores.py",
-        "(1 << self.BITS) // sizes[units]",
-        "1 << self.BITS",
+        "exact/histograms.py",
+        "np.add.at(counts, places, (1 << self.BITS) // sizes[units])",
+        "np.add.at(counts, places, 1 << self.BITS)",
         "tests/data/test_scores.py",
         "-k",
         "person",
     ),
     fault(
         "a level of one person that shows too often",
-        "mechanisms/scalars/levels.py",
+        "mechanisms/levels.py",
         "return 1 + scale * -float",
         "return scale * -float",
         "tests/mechanisms/test_levels.py",
@@ -332,7 +332,7 @@ LEAVES = [
     ),
     fault(
         "a person counted at each of their levels",
-        "data/levels.py",
+        "exact/histograms.py",
         "        counts.update(_most_frequent(named) for named in persons.values() if named)\n",
         "        counts.update(level for named in persons.values() for level in named)\n",
         "tests/mechanisms/test_levels.py",
@@ -341,7 +341,7 @@ LEAVES = [
     ),
     fault(
         "Wishart noise that is too small by a half",
-        "mechanisms/covariance/wishart.py",
+        "mechanisms/wishart.py",
         'query.sensitivity("nuclear")',
         '(query.sensitivity("nuclear") / 2)',
         NOISE_LAW,
@@ -353,7 +353,7 @@ LEAVES = [
 WRAPPERS = [
     fault(
         "elliptical: a route of unit rows that costs more than it is charged",
-        "mechanisms/covariance/elliptical.py",
+        "mechanisms/elliptical.py",
         "second * (1 - _UNIT_ROUTE_SHARE) * _ROUNDING",
         "second",
         "tests/mechanisms/test_elliptical.py",
@@ -362,7 +362,7 @@ WRAPPERS = [
     ),
     fault(
         "centred: the mean is not paid for",
-        "mechanisms/centred.py",
+        "mechanisms/centre.py",
         "return compose(self.mean.cost(), self.inner.cost())",
         "return self.inner.cost()",
         CONFORMANCE,
@@ -371,7 +371,7 @@ WRAPPERS = [
     ),
     fault(
         "centred: about the mean of the rows themselves",
-        "mechanisms/centred.py",
+        "mechanisms/centre.py",
         "centre = project_to_bounds(centre + rough.offset / present, start)",
         "centre = project_to_bounds(np.vstack([*source.chunks()]).mean(axis=0), start)",
         REPLAY,
@@ -380,7 +380,7 @@ WRAPPERS = [
     ),
     fault(
         "located: about the mean of the rows themselves",
-        "mechanisms/located.py",
+        "mechanisms/centre.py",
         "centre = centre + rough.offset / present",
         "centre = np.nanmean(np.vstack([*some.chunks()]), axis=0)",
         REPLAY,
@@ -389,7 +389,7 @@ WRAPPERS = [
     ),
     fault(
         "present: pairs of cells are not paid for",
-        "mechanisms/present.py",
+        "mechanisms/missing_rates.py",
         "pairs = () if self.pairs is None else (self.pairs.cost(),)",
         "pairs = ()",
         CONFORMANCE,
@@ -398,7 +398,7 @@ WRAPPERS = [
     ),
     fault(
         "present: pairs of cells without noise",
-        "mechanisms/present.py",
+        "mechanisms/missing_rates.py",
         "                gram.matrix,\n",
         "                moment.value.to_float() * moment.unit,\n",
         REPLAY,
@@ -407,7 +407,7 @@ WRAPPERS = [
     ),
     fault(
         "lifted: the number of rows itself",
-        "mechanisms/lifted.py",
+        "mechanisms/homogeneous_rows.py",
         "count = None if public else max(1.0, corner / constant)",
         "count = None if public else float(sum(map(len, source.chunks())))",
         REPLAY,
@@ -416,7 +416,7 @@ WRAPPERS = [
     ),
     fault(
         "located: a unit distance of the rows themselves",
-        "mechanisms/located.py",
+        "mechanisms/centre.py",
         "nearest = found.lower_quantile(_UNIT_DISTANCE)",
         "rows = np.nan_to_num(np.vstack([*some.chunks()])) - np.nan_to_num(centre)\n"
         "                nearest = max(1e-9, float(np.median(np.linalg.norm(rows, axis=1))))",
@@ -426,7 +426,7 @@ WRAPPERS = [
     ),
     Fault(
         "spherical: rows divided by the unit distance, and not pulled in to it",
-        "data/clip.py",
+        "exact/clip.py",
         (
             (
                 "np.minimum(1.0, factor, out=factor)",
@@ -441,7 +441,7 @@ WRAPPERS = [
     ),
     fault(
         "located: a search that is not paid for",
-        "mechanisms/located.py",
+        "mechanisms/centre.py",
         "(search.cost() for search in self.distances)",
         "(search.cost() for search in self.distances[1:])",
         CONFORMANCE,
@@ -461,7 +461,7 @@ WRAPPERS = [
     ),
     fault(
         "front: rows folded about their own middle",
-        "data/column_limits.py",
+        "numerics/column_limits.py",
         "low, high, least, most = limits.ends()",
         "low, high, least, most = limits.ends() + np.nanmean(rows, axis=0)",
         "tests/data/sources/test_limits.py",
@@ -498,7 +498,7 @@ WRAPPERS = [
     ),
     fault(
         "correlation: a rescaling by the raw diagonal",
-        "mechanisms/pca/correlation.py",
+        "mechanisms/correlation.py",
         "variances = _softened(noisy) if noisy.variances is None else noisy.variances",
         "raw = np.vstack(list(source.chunks())).var(axis=0)\n"
         "        variances = raw / (1.0 if found.scale is None else found.scale) ** 2",
@@ -508,7 +508,7 @@ WRAPPERS = [
     ),
     fault(
         "ranged: as far as the farthest row",
-        "mechanisms/ranged.py",
+        "mechanisms/distances.py",
         "radius = clipping_radius(found, clip, self.rows)",
         "far = (float(abs(row).max()) for chunk in source.chunks() for row in chunk)\n"
         "        radius = min(clip.row_norm, max(far))",
@@ -518,7 +518,7 @@ WRAPPERS = [
     ),
     fault(
         "scaled: scales of the rows themselves",
-        "mechanisms/scaled.py",
+        "mechanisms/column_scale.py",
         "released = self.inner.run(ScaledSource(source, scale), about, gate)",
         "scale = np.nanstd(np.vstack([*source.chunks()]), axis=0)\n"
         "        released = self.inner.run(ScaledSource(source, scale), about, gate)",
@@ -528,7 +528,7 @@ WRAPPERS = [
     ),
     fault(
         "scaled: scales that are not paid for",
-        "mechanisms/scaled.py",
+        "mechanisms/column_scale.py",
         "return compose(self.scale.cost(), self.inner.cost())",
         "return self.inner.cost()",
         CONFORMANCE,
@@ -537,7 +537,7 @@ WRAPPERS = [
     ),
     fault(
         "paired: neighbours in the table are pairs",
-        "mechanisms/paired.py",
+        "mechanisms/centre.py",
         "paired(source, gate.adjacency, gate.order)",
         "paired(source, gate.adjacency, np.arange)",
         REPLAY,
@@ -546,7 +546,7 @@ WRAPPERS = [
     ),
     fault(
         "median-of-means: neighbours in the table are blocks",
-        "mechanisms/scalars/median_of_means.py",
+        "mechanisms/median_of_means.py",
         "order = gate.order(public_rows(source))",
         "order = np.arange(source.count_units())",
         REPLAY,
@@ -555,7 +555,7 @@ WRAPPERS = [
     ),
     fault(
         "median-of-means: the order of rows moves a mean",
-        "data/values.py",
+        "exact/column_histogram.py",
         "order = np.lexsort((values, groups))",
         "order = np.argsort(groups, kind='stable')",
         "tests/mechanisms/test_median_of_means.py",
@@ -564,7 +564,7 @@ WRAPPERS = [
     ),
     fault(
         "median-of-means: every row of a person counts",
-        "data/values.py",
+        "exact/column_histogram.py",
         "    if sizes is None:\n        return values, valid\n",
         "    if sizes is None or values.size:\n        return values, valid\n",
         "tests/mechanisms/test_median_of_means.py",
@@ -573,7 +573,7 @@ WRAPPERS = [
     ),
     fault(
         "staged: a variance without its noise",
-        "mechanisms/pca/staged.py",
+        "mechanisms/component_stages.py",
         "return float(gate.draw(self.values, query).values[0]), beyond.row_norm",
         "gate.draw(self.values, query)\n"
         "        return float(query.value.to_float().ravel()[0]), beyond.row_norm",
@@ -583,7 +583,7 @@ WRAPPERS = [
     ),
     fault(
         "staged: variances that are not paid for",
-        "mechanisms/pca/staged.py",
+        "mechanisms/component_stages.py",
         "stages = (self.rank, self.inner, self.variances, self.further)",
         "stages = (self.rank, self.inner, self.further)",
         CONFORMANCE,
@@ -592,7 +592,7 @@ WRAPPERS = [
     ),
     fault(
         "staged: a captured variance that is not paid for",
-        "mechanisms/pca/staged.py",
+        "mechanisms/component_stages.py",
         "stages = (self.rank, self.inner, self.variances, self.further)",
         "stages = (self.rank, self.inner, self.variances, self.scores)",
         CONFORMANCE,
@@ -601,7 +601,7 @@ WRAPPERS = [
     ),
     fault(
         "captured: half the sensitivity",
-        "data/spectrum.py",
+        "exact/spectrum.py",
         '"l2": math.sqrt(common + best_moves**2) + rounding',
         '"l2": math.sqrt(common + best_moves**2) / 2 + rounding',
         CONFORMANCE,
@@ -610,7 +610,7 @@ WRAPPERS = [
     ),
     fault(
         "captured: no slack for eigenvalues of a private number of rows",
-        "data/spectrum.py",
+        "exact/spectrum.py",
         "slack, common = most * each, 1.0",
         "slack, common = 0.0, 1.0",
         CONFORMANCE,
@@ -619,7 +619,7 @@ WRAPPERS = [
     ),
     fault(
         "captured: directions taken to be orthonormal",
-        "data/spectrum.py",
+        "exact/spectrum.py",
         "return sum_of_products(units, weights) // bound",
         "return sum_of_products(units, weights) // (1 << 2 * _DIRECTION_BITS)",
         "tests/mechanisms/test_captured.py",
@@ -628,7 +628,7 @@ WRAPPERS = [
     ),
     fault(
         "captured: shares without their noise",
-        "mechanisms/scalars/captured.py",
+        "mechanisms/captured.py",
         "within, outside, best = noisy.values.tolist()",
         "within, outside, best = (query.value.to_float() * query.unit).tolist()",
         "tests/mechanisms/test_captured.py",
@@ -640,7 +640,7 @@ WRAPPERS = [
 READERS = [
     fault(
         "sparse rows with entries in the rows of others",
-        "data/sources/sparse.py",
+        "rows/memory.py",
         "if places.size and not 0 <= places.min() <= places.max() < most:",
         "if False:",
         "tests/data/sources/test_npz.py",
@@ -649,7 +649,7 @@ READERS = [
     ),
     fault(
         "a person of two spellings is two",
-        "data/sources/ids.py",
+        "rows/ids.py",
         "return _spelled_numeral(text) or _INFINITE.get(lower, text)",
         "return text",
         "tests/data/sources/test_ids.py",
@@ -658,7 +658,7 @@ READERS = [
     ),
     fault(
         "a person of two spellings lies in two parts",
-        "data/distributed/persons.py",
+        "engines/dask.py",
         "for label in persons.ids], dtype=np.int64)[numbers]",
         "for label in map(str, labels)], dtype=np.int64)",
         "tests/data/distributed/test_dask.py",
@@ -667,7 +667,7 @@ READERS = [
     ),
     fault(
         "a first record of text passes for names",
-        "data/sources/csv.py",
+        "rows/csv.py",
         "if not reading.names_columns:",
         "if False:",
         "tests/data/sources/test_asking.py",
@@ -676,7 +676,7 @@ READERS = [
     ),
     fault(
         "continual: a person of two spellings comes on more days",
-        "estimators/continual_persons.py",
+        "estimators/persons.py",
         "labels = [person_label(label) for label in source.unit_ids()]",
         "labels = [str(label) for label in source.unit_ids()]",
         "tests/estimators/test_continual.py",
@@ -685,7 +685,7 @@ READERS = [
     ),
     fault(
         "stream: a person of an earlier version is forgotten",
-        "data/sources/ids.py",
+        "rows/ids.py",
         "{_earlier_text(each) for each in spellings if isinstance(each, (str, bytes))}",
         "set()",
         PERSONS,
@@ -694,7 +694,7 @@ READERS = [
     ),
     fault(
         "stream: a promise about spellings that were kept apart",
-        "estimators/stream_results.py",
+        "estimators/running_results.py",
         "merged_ids=stream.merged_ids",
         "merged_ids=True",
         ARRIVALS,
@@ -703,7 +703,7 @@ READERS = [
     ),
     fault(
         "stream: a person of two spellings comes twice as often",
-        "estimators/stream_persons.py",
+        "estimators/persons.py",
         "labels = [person_label(label) for label in ids]",
         "labels = [str(label) for label in ids]",
         PERSONS,
@@ -715,7 +715,7 @@ READERS = [
 BOOKS = [
     fault(
         "execute: a release that no ledger hears of",
-        "mechanisms/execute.py",
+        "planning/execution.py",
         "ledger=ledger,\n        noise=noise,\n        protects=request.unit,",
         "ledger=None,\n        noise=noise,\n        protects=request.unit,",
         "tests/estimators/test_estimators.py",
@@ -724,14 +724,14 @@ BOOKS = [
     ),
     fault(
         "execute: rows of a person are single rows",
-        "mechanisms/execute.py",
+        "planning/execution.py",
         "protects=request.unit,\n        once",
         "once",
         "tests/estimators/test_groups.py",
     ),
     Fault(
         "gate: the charge comes after the noise",
-        "mechanisms/base.py",
+        "mechanisms/gate.py",
         (
             (
                 "            self._commit()\n            self._spent",
@@ -748,7 +748,7 @@ BOOKS = [
     ),
     fault(
         "gate: steps are not added up",
-        "mechanisms/base.py",
+        "mechanisms/gate.py",
         "self._spent = (*self._spent, step.cost())",
         "self._spent = (step.cost(),)",
         CONFORMANCE,
@@ -757,7 +757,7 @@ BOOKS = [
     ),
     fault(
         "gate: an earlier batch may come again",
-        "mechanisms/base.py",
+        "mechanisms/gate.py",
         "or records.start < self._batch.start",
         "or records.start < 0",
         BASE,
@@ -766,7 +766,7 @@ BOOKS = [
     ),
     fault(
         "gate: noise that is not bound to the query",
-        "mechanisms/base.py",
+        "mechanisms/gate.py",
         "step.perturb(query, self._noise.bound_to(query.value.units))",
         "step.perturb(query, self._noise)",
         BASE,
@@ -775,7 +775,7 @@ BOOKS = [
     ),
     fault(
         "a stream that is opened again forgets what was spent",
-        "mechanisms/base.py",
+        "mechanisms/gate.py",
         "gate._batch = range(position, position)",
         "gate._batch = range(0, 0)",
         STREAMING,
@@ -811,7 +811,7 @@ BOOKS = [
     ),
     fault(
         "stream: a batch is clipped at its own longest row",
-        "estimators/stream_plan.py",
+        "estimators/stream_run.py",
         "                clip = replace(clip, row_norm=norm)\n",
         "                norm = max(norm, float(abs(batch.array).max()))\n"
         "                clip = replace(clip, row_norm=norm)\n",
@@ -821,7 +821,7 @@ BOOKS = [
     ),
     fault(
         "stream: distances are bought anew beside a whole step",
-        "estimators/stream_plan.py",
+        "estimators/stream_run.py",
         "return replace(method, mu=rest), bounds.with_distances(found)",
         "return method, bounds.with_distances(found)",
         "tests/estimators/test_stream_radius.py",
@@ -830,7 +830,7 @@ BOOKS = [
     ),
     fault(
         "column squares: the sensitivity of one row",
-        "data/gram.py",
+        "exact/gram.py",
         '{"l1": 2.0, "l2": math.sqrt(2)} if replace',
         '{"l1": 2.0, "l2": 1.0} if replace',
         CONFORMANCE,
@@ -839,7 +839,7 @@ BOOKS = [
     ),
     fault(
         "one pass: a trace beside a step with the whole budget",
-        "mechanisms/pca/one_pass.py",
+        "mechanisms/one_pass.py",
         "            method = replace(self, mu=rest)\n",
         "",
         "tests/mechanisms/test_one_pass.py",
@@ -875,7 +875,7 @@ BOOKS = [
     ),
     fault(
         "stream: a person comes as often as they like",
-        "estimators/stream_persons.py",
+        "estimators/persons.py",
         "self.taken(person) < most for person in persons",
         "True for person in persons",
         PERSONS,
@@ -884,7 +884,7 @@ BOOKS = [
     ),
     Fault(
         "stream: the noise is for one record of a person",
-        "estimators/stream_plan.py",
+        "estimators/stream_run.py",
         (
             ("lambda mu: for_group(build(mu).cost(), max_arrivals)", "lambda mu: build(mu).cost()"),
             ("return for_group(self.total, self.max_arrivals)", "return self.total"),
@@ -893,7 +893,7 @@ BOOKS = [
     ),
     fault(
         "stream: persons wait in the order of the table",
-        "estimators/stream_persons.py",
+        "estimators/persons.py",
         "places = gate.order(len(self.persons))",
         "places = np.arange(len(self.persons))",
         PERSONS,
@@ -902,7 +902,7 @@ BOOKS = [
     ),
     fault(
         "stream: a state forgets who came",
-        "estimators/stream_state.py",
+        "estimators/state.py",
         "            arrays |= self.persons.arrays()\n",
         "            arrays |= StreamPersons().arrays()\n",
         PERSONS,
@@ -911,7 +911,7 @@ BOOKS = [
     ),
     fault(
         "stream: records are handed out again",
-        "estimators/stream_state.py",
+        "estimators/state.py",
         "self.waiting = [rows[size:].copy()] if len(rows) > size else []",
         "self.waiting = [rows.copy()]",
         KEPT,
@@ -931,7 +931,7 @@ BOOKS = [
     ),
     fault(
         "running sums: rows that came before are refused",
-        "estimators/continual_days.py",
+        "estimators/daily.py",
         '        names = getattr(self, "feature_names_in_", None)\n        days.settings |= held',
         "        if any((each == counted.sums[-1]).all() for each in counted.sums[:-1]):\n"
         "            raise InvalidDataError('these rows came before')\n"
@@ -942,7 +942,7 @@ BOOKS = [
     ),
     fault(
         "an arrival without a label is kept in a state",
-        "estimators/fitting.py",
+        "estimators/base.py",
         "if estimator.state is not None or estimator.ledger is not None:",
         "if False:",
         ARRIVALS,
@@ -951,7 +951,7 @@ BOOKS = [
     ),
     Fault(
         "running sums: a day on which nobody came is refused",
-        "estimators/continual_days.py",
+        "estimators/daily.py",
         (
             ("of_persons=self.days_per_group is not None)", "of_persons=False)"),
             ("        require_hidden_count(source, adjacency)\n", ""),
@@ -969,7 +969,7 @@ BOOKS = [
     ),
     fault(
         "running sums: noise for one column of the factors only",
-        "numerics/prefix_sums.py",
+        "exact/daily_moments.py",
         "    moved = np.convolve(coefficients(horizon), np.ones(days, dtype=np.int64))[:horizon]",
         "    moved = coefficients(horizon)",
         "tests/mechanisms/test_continual.py",
@@ -987,7 +987,7 @@ BOOKS = [
     ),
     fault(
         "running sums: a day is drawn on without being noted",
-        "estimators/continual_days.py",
+        "estimators/daily.py",
         '            ledger.advance(days.name, earlier, days.attempts, plan.protects, "draws")',
         "            pass",
         "tests/estimators/test_continual.py",
@@ -996,7 +996,7 @@ BOOKS = [
     ),
     fault(
         "running sums: a draw is published without being noted as kept",
-        "estimators/continual_days.py",
+        "estimators/daily.py",
         '            ledger.advance(days.name, kept - 1, kept, plan.protects, "draws")',
         "            pass",
         "tests/estimators/test_continual.py",
@@ -1005,7 +1005,7 @@ BOOKS = [
     ),
     fault(
         "large sums: no room for columns outside a basis",
-        "data/moment_columns.py",
+        "exact/basis_products.py",
         "widened(units, 3 + len(units).bit_length() // 2)",
         "widened(units, 2)",
         "tests/data/test_large_sums.py",
@@ -1019,7 +1019,7 @@ BOOKS = [
     ),
     fault(
         "levels: a row that stops the run is seen after the search is paid for",
-        "mechanisms/found_levels.py",
+        "planning/category_search.py",
         "count_checked(rows, plan.start.check)",
         "pass",
         "tests/estimators/test_preprocessing.py",
@@ -1028,7 +1028,7 @@ BOOKS = [
     ),
     fault(
         "levels: a charge that failed, whose result was told",
-        "mechanisms/found_levels.py",
+        "planning/category_search.py",
         "if isinstance(ledger, Account) and self.entry is not None:",
         "if False:",
         "tests/estimators/test_preprocessing.py",
@@ -1037,7 +1037,7 @@ BOOKS = [
     ),
     fault(
         "levels: a release that the search has paid for",
-        "estimators/fitting.py",
+        "estimators/base.py",
         "return found.before(execute(plan, source, ledger=ledger, noise=noise))",
         "return found.before(execute(plan, source, ledger=None, noise=noise))",
         "tests/estimators/test_preprocessing.py",
@@ -1046,7 +1046,7 @@ BOOKS = [
     ),
     fault(
         "fit: a second thread pays for a release that is lost",
-        "estimators/fitting.py",
+        "estimators/base.py",
         "if _FITTING.setdefault(key, mark) is not mark:",
         "if False:",
         "tests/estimators/test_charges.py",
@@ -1103,7 +1103,7 @@ STUDIO = [
     ),
     fault(
         "studio: a table whose times were set back",
-        "data/sources/version.py",
+        "rows/file_guard.py",
         "found.st_mtime_ns, found.st_ctime_ns,",
         "found.st_mtime_ns,",
         "tests/studio/test_runs.py",
@@ -1167,7 +1167,7 @@ ARTEFACTS = [
     ),
     fault(
         "releases: an entry of the ledger that cost less pays for a release",
-        "release/receipts.py",
+        "release/content.py",
         "if not covers(compose(*(entry.cost for entry in named)), guarantee.cost):",
         "if not named:",
         "tests/release/test_contradictions.py",
@@ -1176,7 +1176,7 @@ ARTEFACTS = [
     ),
     fault(
         "releases: an entry that is named twice pays twice",
-        "release/receipts.py",
+        "release/content.py",
         'named = dict.fromkeys(_HASH.findall(guarantee.ledger or ""))',
         'named = _HASH.findall(guarantee.ledger or "")',
         "tests/release/test_contradictions.py",

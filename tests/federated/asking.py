@@ -3,8 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping
 
-from eigenveil.federated.coordinator import Transport
-from eigenveil.federated.messages import Code
+from eigenveil.federated import Code, Transport
 
 
 def ask(

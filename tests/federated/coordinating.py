@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from eigenveil.federated.agreement import Limits
-from eigenveil.federated.coordinator import Coordinator
-from eigenveil.federated.journal import Journal
-from eigenveil.release.artefact import Release
+from eigenveil.federated import Coordinator, Journal, Limits
+from eigenveil.release import Release
 from tests.federated.stubs import NAMES, Clock, Stub, Wire, agreement
 
 DECLARES = "invitation".__eq__

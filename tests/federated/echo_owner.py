@@ -10,7 +10,7 @@ from pathlib import Path
 
 from flwr.supernode.fleet_http_client import FleetHttpClient
 
-from eigenveil.federated.flower.client import serve
+from eigenveil.federated import serve
 
 
 class Echo:

@@ -30,7 +30,7 @@ from flwr.proto.message_pb2 import (
     PushObjectResponse,
 )
 
-from eigenveil.federated.flower.envelope import FAREWELL, QUESTION, Sealed, chain, content
+from eigenveil.federated import FAREWELL, QUESTION, Sealed, chain, content
 
 MANY = 64 << 20  # bytes, of which nobody should take more than some
 SLOW = 20_000  # bytes, one in a thousandth of a second

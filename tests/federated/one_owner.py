@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eigenveil.federated.messages import (
+from eigenveil.federated import (
     BasisAnswer,
     BasisQuestion,
     Code,
     Declaration,
     Invitation,
+    Owner,
+    OwnerSettings,
     ProtocolError,
     ValuesAnswer,
     ValuesQuestion,
@@ -19,8 +21,6 @@ from eigenveil.federated.messages import (
     decode,
     encode,
 )
-from eigenveil.federated.owner import Owner
-from eigenveil.federated.settings import OwnerSettings
 
 D, K, N = 8, 2, 1500
 RNG = np.random.default_rng(11)

@@ -18,12 +18,8 @@ from typing import Any
 import numpy as np
 
 from eigenveil.exceptions import FederationConnectionError
-from eigenveil.federated.flower.client import serve
-from eigenveil.federated.messages import Code, Refusal, encode
-from eigenveil.federated.owner import Owner
-from eigenveil.federated.records import Records
-from eigenveil.federated.settings import OwnerSettings
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.federated import Code, Owner, OwnerSettings, Records, Refusal, encode, serve
+from eigenveil.privacy import Ledger
 from tests.federated.stubs import D, Stub
 
 SECRET = "SECRET42"  # in what must not get further than the server's door

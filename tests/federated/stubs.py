@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from eigenveil.federated.agreement import Agreement, Limits
-from eigenveil.federated.messages import (
+from eigenveil.federated import (
+    Agreement,
     BasisAnswer,
     BasisQuestion,
     Code,
     Declaration,
     Invitation,
+    Limits,
     ProtocolError,
     Refusal,
     ValuesAnswer,
@@ -20,10 +21,7 @@ from eigenveil.federated.messages import (
     decode,
     encode,
 )
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import Gaussian
-from eigenveil.privacy.guarantee import Guarantee, guarantee_to_dict
+from eigenveil.privacy import Adjacency, Budget, Gaussian, Guarantee, guarantee_to_dict
 
 D, K = 6, 2
 NAMES = ("east", "north", "west")

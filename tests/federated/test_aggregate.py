@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.federated.aggregate import assembled, leading_basis
+from eigenveil.federated import assembled, leading_basis
 
 
 def orthonormal(d, k, rng):

@@ -3,7 +3,7 @@
 import pytest
 
 from eigenveil.exceptions import StateError
-from eigenveil.federated.answers import Answers
+from eigenveil.federated import Answers
 
 
 def test_an_answer_that_is_no_file_is_refused(tmp_path):

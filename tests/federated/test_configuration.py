@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from eigenveil.exceptions import EigenveilError, InvalidDataError, InvalidParameterError
-from eigenveil.federated.agreement import Limits
-from eigenveil.federated.configuration import read_client, read_server
+from eigenveil.federated import Limits, read_client, read_server
 from tests.federated.stubs import agreement
 
 SERVER = """\

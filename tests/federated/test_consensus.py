@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from eigenveil.federated.consensus import chance, in_common, reliability
+from eigenveil.federated import chance, in_common, reliability
 
 
 def haar(rng: np.random.Generator, d: int, k: int) -> np.ndarray:

@@ -10,13 +10,9 @@ import numpy as np
 import pytest
 
 from eigenveil.exceptions import InvalidParameterError, QuorumLostError
-from eigenveil.federated.agreement import Limits
-from eigenveil.federated.coordinator import Coordinator
-from eigenveil.federated.journal import Happening, Journal
-from eigenveil.federated.messages import Code, Refusal, encode
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import Approx
-from eigenveil.release.artefact import Release
+from eigenveil.federated import Code, Coordinator, Happening, Journal, Limits, Refusal, encode
+from eigenveil.privacy import Approx, Budget
+from eigenveil.release import Release
 from tests.federated.coordinating import DECLARES, known, left_out, run, weights, wire
 from tests.federated.stubs import NAMES, Clock, K, Stub, agreement, rotated
 

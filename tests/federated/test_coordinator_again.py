@@ -8,11 +8,8 @@ import numpy as np
 import pytest
 
 from eigenveil.exceptions import InvalidParameterError, QuorumLostError, StateError
-from eigenveil.federated.agreement import Limits
-from eigenveil.federated.coordinator import Coordinator
-from eigenveil.federated.journal import Event, Happening, Journal
-from eigenveil.federated.messages import Code, Refusal
-from eigenveil.release.artefact import Release
+from eigenveil.federated import Code, Coordinator, Event, Happening, Journal, Limits, Refusal
+from eigenveil.release import Release
 from tests.federated.coordinating import left_out, run, weights, wire
 from tests.federated.stubs import NAMES, Clock, Stub, Wire, agreement
 

@@ -29,9 +29,16 @@ from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
 )
+from eigenveil.federated import (
+    FAREWELL,
+    QUESTION,
+    FlowerTransport,
+    Sealed,
+    content,
+    opened,
+    superlink,
+)
 from eigenveil.federated.flower import client, envelope, keys
-from eigenveil.federated.flower.envelope import FAREWELL, QUESTION, Sealed, content, opened
-from eigenveil.federated.flower.server import FlowerTransport, superlink
 from tests.federated.asking import ask
 
 

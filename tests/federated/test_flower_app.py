@@ -15,12 +15,22 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from eigenveil import Ledger, Release
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.federated.configuration import JOURNAL
+from eigenveil.federated import (
+    BasisAnswer,
+    Code,
+    Declaration,
+    GridTransport,
+    Happening,
+    Journal,
+    ProtocolError,
+    client,
+    content,
+    decode,
+    held,
+    server,
+)
 from eigenveil.federated.flower import app
-from eigenveil.federated.flower.app import GridTransport, client, server
-from eigenveil.federated.flower.envelope import content, held
-from eigenveil.federated.journal import Happening, Journal
-from eigenveil.federated.messages import BasisAnswer, Code, Declaration, ProtocolError, decode
+from eigenveil.storage import JOURNAL
 from tests.federated.standins import SECRET
 from tests.federated.stubs import NAMES, D, K, Stub
 

@@ -15,9 +15,8 @@ pytest.importorskip("flwr")
 
 import eigenveil.federated.flower.server as server_module
 from eigenveil.exceptions import FederationConnectionError
+from eigenveil.federated import fleet_app, superlink
 from eigenveil.federated.flower import client, keys
-from eigenveil.federated.flower.fleet import fleet_app
-from eigenveil.federated.flower.server import superlink
 from tests.federated.asking import ask
 
 LIMIT = 240  # s for whatever is waited for

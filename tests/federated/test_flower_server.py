@@ -32,11 +32,8 @@ from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER
 from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_to_bytes
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
+from eigenveil.federated import Code, Fleet, FlowerTransport, Sealed, content, fleet_app, opened
 from eigenveil.federated.flower import measured
-from eigenveil.federated.flower.envelope import Sealed, content, opened
-from eigenveil.federated.flower.fleet import Fleet, fleet_app
-from eigenveil.federated.flower.server import FlowerTransport
-from eigenveil.federated.messages import Code
 from tests.federated.asking import ask
 from tests.federated.test_flower import sealed
 

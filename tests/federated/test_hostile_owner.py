@@ -15,9 +15,8 @@ from flwr.proto.fleet_pb2 import PullMessagesRequest
 from flwr.proto.message_pb2 import PullObjectRequest
 from flwr.proto.node_pb2 import Node
 
+from eigenveil.federated import host_and_port, superlink
 from eigenveil.federated.flower import measured
-from eigenveil.federated.flower.keys import host_and_port
-from eigenveil.federated.flower.server import superlink
 from tests.federated.hostile import MANY, SLOW
 from tests.federated.test_flower_server import Web
 

@@ -7,9 +7,7 @@ import pytest
 
 from eigenveil.cli.federate_status import tell
 from eigenveil.exceptions import StateError
-from eigenveil.federated.coordinator import Coordinator
-from eigenveil.federated.journal import Event, Happening, Journal
-from eigenveil.federated.simulation import InProcess
+from eigenveil.federated import Coordinator, Event, Happening, InProcess, Journal
 from tests.federated.stubs import NAMES, Stub, agreement
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.federated.messages import (
+from eigenveil.federated import (
     BasisAnswer,
     BasisQuestion,
     Code,

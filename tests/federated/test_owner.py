@@ -10,33 +10,38 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from eigenveil.data.sources import ArraySource, GroupedSource
 from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
 )
-from eigenveil.federated.messages import (
+from eigenveil.federated import (
     BasisAnswer,
     BasisQuestion,
     Code,
     Declaration,
     Invitation,
     Message,
+    Owner,
     ProtocolError,
+    Records,
     ValuesAnswer,
     ValuesQuestion,
     columns_digest,
     decode,
     encode,
 )
-from eigenveil.federated.owner import Owner
 from eigenveil.federated.owner_plans import _REST_SHARE
-from eigenveil.federated.records import Records
-from eigenveil.mechanisms.registry import entries
-from eigenveil.privacy.accounting import covers, delta_of, epsilon_of
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.guarantee import Kind, guarantee_from_dict
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.mechanisms import entries
+from eigenveil.privacy import (
+    Budget,
+    Kind,
+    Ledger,
+    covers,
+    delta_of,
+    epsilon_of,
+    guarantee_from_dict,
+)
+from eigenveil.rows import ArraySource, GroupedSource
 from tests.federated.one_owner import (
     ASKED,
     BASIS,

@@ -20,26 +20,23 @@ from eigenveil.exceptions import (
     NothingFoundError,
     StateError,
 )
-from eigenveil.federated import answers
-from eigenveil.federated.answers import Answers
-from eigenveil.federated.messages import (
+from eigenveil.federated import (
+    Answers,
     BasisAnswer,
     BasisQuestion,
     Code,
     Invitation,
+    Owner,
+    Records,
     Refusal,
     ValuesAnswer,
     ValuesQuestion,
+    answers,
     decode,
     encode,
 )
-from eigenveil.federated.owner import Owner
-from eigenveil.federated.records import Records
-from eigenveil.mechanisms.base import Gate
-from eigenveil.privacy.accounting import epsilon_of
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian, Pure
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.mechanisms import Gate
+from eigenveil.privacy import Adjacency, Gaussian, Ledger, Pure, epsilon_of
 from tests.federated.one_owner import (
     ASKED,
     BASIS,
@@ -333,7 +330,7 @@ def test_another_process_has_to_wait(ledger, folder, monkeypatch):
     script = (
         "import sys, numpy as np\n"
         "from eigenveil.federated import answers\n"
-        "from eigenveil.federated.answers import Answers\n"
+        "from eigenveil.federated import Answers\n"
         "from eigenveil.exceptions import BusyError\n"
         "from pathlib import Path\n"
         "answers._BUSY_SECONDS = 0.05\n"

@@ -13,23 +13,23 @@ from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
 )
-from eigenveil.federated import records
-from eigenveil.federated.messages import (
+from eigenveil.federated import (
     BasisAnswer,
     BasisQuestion,
     Code,
     Declaration,
     Invitation,
     Message,
+    Owner,
     Refusal,
     ValuesAnswer,
     ValuesQuestion,
     columns_digest,
     decode,
     encode,
+    records,
 )
-from eigenveil.federated.owner import Owner
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy import Ledger
 from tests.federated.one_owner import (
     ASKED,
     BASIS,

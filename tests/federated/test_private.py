@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from eigenveil.exceptions import StateError
-from eigenveil.federated.journal import Event, Happening, Journal
-from eigenveil.federated.private import private_folder
+from eigenveil.federated import Event, Happening, Journal
+from eigenveil.storage import private_folder
 
 
 @pytest.fixture(autouse=True)

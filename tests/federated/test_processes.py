@@ -18,9 +18,8 @@ import pytest
 pytest.importorskip("flwr")
 
 from eigenveil import Ledger, Release
-from eigenveil.federated.configuration import JOURNAL
-from eigenveil.federated.flower.keys import make_certificate, make_node_key
-from eigenveil.federated.journal import Happening, Journal
+from eigenveil.federated import Happening, Journal, make_certificate, make_node_key
+from eigenveil.storage import JOURNAL
 from tests.cli.conftest import fails, invoke
 from tests.federated.standins import SECRET, serving
 from tests.federated.stubs import D, K

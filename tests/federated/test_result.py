@@ -12,11 +12,18 @@ from click.testing import CliRunner
 from eigenveil import Release
 from eigenveil.cli import main
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.federated import Agreement, Limits, Owner, OwnerSettings, simulate
-from eigenveil.federated.messages import BasisAnswer, ProtocolError
-from eigenveil.federated.result import promised
+from eigenveil.federated import (
+    Agreement,
+    BasisAnswer,
+    Limits,
+    Owner,
+    OwnerSettings,
+    ProtocolError,
+    promised,
+    simulate,
+)
+from eigenveil.report import correlations
 from eigenveil.report.page import render
-from eigenveil.report.views import correlations
 from tests.federated.coordinating import run, weights, wire
 from tests.federated.stubs import NAMES, Stub
 

@@ -15,21 +15,23 @@ import pytest
 
 from eigenveil.cli.federate_status import standing
 from eigenveil.exceptions import QuorumLostError
-from eigenveil.federated.agreement import Agreement
-from eigenveil.federated.coordinator import Coordinator
-from eigenveil.federated.journal import Event, Happening, Journal
-from eigenveil.federated.messages import (
+from eigenveil.federated import (
+    Agreement,
     BasisAnswer,
     BasisQuestion,
     Code,
+    Coordinator,
     Declaration,
+    Event,
+    Happening,
     Invitation,
+    Journal,
     Refusal,
     ValuesAnswer,
     ValuesQuestion,
     decode,
 )
-from eigenveil.release.artefact import Release
+from eigenveil.release import Release
 from tests.federated.stubs import NAMES, Clock, Stub, Wire, agreement
 
 ROUNDS = ("join", "basis", "values")

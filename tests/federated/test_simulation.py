@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from eigenveil.exceptions import InvalidParameterError, QuorumLostError
-from eigenveil.federated import Agreement, Limits, Owner, OwnerSettings, simulate
-from eigenveil.federated.simulation import Answering
+from eigenveil.federated import Agreement, Answering, Limits, Owner, OwnerSettings, simulate
 
 D = 4
 ROWS = np.random.default_rng(0).standard_normal((60, D)) * [6, 3, 1, 1]

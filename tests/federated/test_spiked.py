@@ -7,28 +7,20 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivatePCA
-from eigenveil.data import Clip, open_rows
+from eigenveil.exact import Clip
 from eigenveil.exceptions import (
     BudgetExceededError,
     InvalidBudgetError,
     InvalidParameterError,
     UnsupportedNotionError,
 )
-from eigenveil.federated import weights
-from eigenveil.federated.aggregate import assembled, leading_basis
-from eigenveil.federated.spiked import SpikedClient
-from eigenveil.mechanisms import Gate, SphericalPCA, SpikedValues
-from eigenveil.mechanisms.pca.spiked import Spiked
-from eigenveil.numerics.metrics import subspace_distance
-from eigenveil.numerics.random import SimulationSource, SystemSource
-from eigenveil.numerics.spiked_model import SpikedModel
-from eigenveil.privacy.accounting import delta_of, split
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import strength
-from eigenveil.privacy.cost import Gaussian
-from eigenveil.privacy.guarantee import Kind
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.federated import assembled, leading_basis, weights
+from eigenveil.mechanisms import Gate, SphericalPCA
+from eigenveil.numerics import SimulationSource, SystemSource, subspace_distance
+from eigenveil.papers.fed import SpikedClient
+from eigenveil.papers.spiked import Spiked, SpikedModel, SpikedValues
+from eigenveil.privacy import Adjacency, Budget, Gaussian, Kind, Ledger, delta_of, split, strength
+from eigenveil.rows import open_rows
 from tests.mechanisms.test_spiked import observed
 from tests.statistics import variance_p_value
 

@@ -7,17 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eigenveil.data import Clip, open_rows
+from eigenveil.exact import Clip
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.federated import weights
 from eigenveil.mechanisms import AnalyzeGaussPCA, Gate, SphericalPCA
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.planner import Situation, predict
-from eigenveil.privacy.accounting import split
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import strength
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.numerics import SimulationSource
+from eigenveil.planning import Situation, predict
+from eigenveil.privacy import Adjacency, Budget, Gaussian, split, strength
+from eigenveil.rows import open_rows
 
 OWNERS = {"n": [500, 4000, 900], "epsilon": [0.5, 1.0, 2.0], "delta": [0.1, 1e-3, 1e-6]}
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from eigenveil import PrivateCovariance, PrivatePCA, StreamingPCA
-from eigenveil.mechanisms.registry import Releases, entries
+from eigenveil.mechanisms import Releases, entries
 from tests.fuzz.case import Call, Case
 from tests.fuzz.stock import NAMES, rows
 from tests.fuzz.values import BEYOND, any_json, odd_text

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from eigenveil import Release
-from eigenveil.release.content import read_statement
-from eigenveil.release.signature import Signature
+from eigenveil.release import Signature, read_statement
+from eigenveil.release import files as stored
 from eigenveil.report.page import render
 from eigenveil.storage import archive
-from eigenveil.storage import release_files as stored
 from tests.fuzz.case import Call, Case, Command
 from tests.fuzz.stock import (
     loaded,

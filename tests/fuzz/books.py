@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from eigenveil import ContinualCovariance, Ledger, StreamingPCA
-from eigenveil.privacy.adjacency import Adjacency, Unit
-from eigenveil.privacy.cost import Approx, Gaussian, Pure
+from eigenveil.privacy import Adjacency, Approx, Gaussian, Pure, Unit
+from eigenveil.release import files as stored
 from eigenveil.storage import archive
-from eigenveil.storage import release_files as stored
 from tests.fuzz.artefacts import _odd_zip, loaded_arrays
 from tests.fuzz.case import Call, Case, Command, Outcome
 from tests.fuzz.secrets import NUMBER

@@ -20,20 +20,23 @@ import numpy as np
 
 from eigenveil import Ledger
 from eigenveil.exceptions import FederationConnectionError
-from eigenveil.federated.agreement import Agreement, Limits
-from eigenveil.federated.configuration import JOURNAL, read_client, read_server
-from eigenveil.federated.coordinator import Coordinator
-from eigenveil.federated.journal import Journal
-from eigenveil.federated.messages import (
+from eigenveil.federated import (
+    Agreement,
     BasisQuestion,
+    Coordinator,
+    InProcess,
     Invitation,
+    Journal,
+    Limits,
+    Owner,
+    OwnerSettings,
     ValuesQuestion,
     columns_digest,
     encode,
+    read_client,
+    read_server,
 )
-from eigenveil.federated.owner import Owner
-from eigenveil.federated.settings import OwnerSettings
-from eigenveil.federated.simulation import InProcess
+from eigenveil.storage import JOURNAL
 from tests.federated.stubs import NAMES as OWNERS
 from tests.federated.stubs import Clock, Stub, agreement
 from tests.fuzz.case import Call, Case, Command, Outcome
@@ -418,7 +421,7 @@ def envelope_case(rng: Random, place: Path) -> Case:
     from flwr.app import ArrayRecord, ConfigRecord, RecordDict
     from flwr.proto.message_pb2 import ObjectTree
 
-    from eigenveil.federated.flower.envelope import content, held, opened
+    from eigenveil.federated import content, held, opened
     from tests.federated.hostile import sealed
 
     records = rng.choice(
@@ -463,7 +466,7 @@ def door_case(rng: Random, place: Path) -> Case:
     from flwr.proto.message_pb2 import PullObjectRequest, PushObjectRequest
     from flwr.proto.node_pb2 import Node
 
-    from eigenveil.federated.flower.fleet import Fleet, fleet_app
+    from eigenveil.federated import Fleet, fleet_app
     from tests.federated.hostile import sealed
 
     node = Node(node_id=rng.choice((1, 2, 2**63, 0)))
@@ -531,6 +534,6 @@ def door_case(rng: Random, place: Path) -> Case:
 
 
 def _record(data: bytes) -> Any:
-    from eigenveil.federated.flower.envelope import content
+    from eigenveil.federated import content
 
     return content(data)

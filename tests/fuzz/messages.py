@@ -9,30 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from eigenveil.federated.coordinator import Coordinator
-from eigenveil.federated.journal import Journal
-from eigenveil.federated.messages import (
+from eigenveil.federated import (
     BasisAnswer,
     BasisQuestion,
+    Coordinator,
     Declaration,
+    InProcess,
     Invitation,
+    Journal,
     Message,
+    Owner,
+    OwnerSettings,
     ValuesAnswer,
     ValuesQuestion,
     decode,
     encode,
 )
-from eigenveil.federated.owner import Owner
-from eigenveil.federated.secure.messages import (
-    Agreed,
-    Ready,
-    Roll,
-    SumInvitation,
-    SumQuestion,
-    Upload,
-)
-from eigenveil.federated.settings import OwnerSettings
-from eigenveil.federated.simulation import InProcess
+from eigenveil.federated.secure import Agreed, Ready, Roll, SumInvitation, SumQuestion, Upload
 from tests.federated.stubs import NAMES as OWNERS
 from tests.federated.stubs import Clock, D, K, Stub, agreement
 from tests.fuzz.case import Call, Case

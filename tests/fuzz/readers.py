@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from eigenveil import Ledger, PrivateCovariance
-from eigenveil.data.sources import open_rows
+from eigenveil.rows import open_rows
 from tests.fuzz.case import Call, Case, Command, Outcome
 from tests.fuzz.secrets import number_cell
 from tests.fuzz.stock import BUDGET, NAMES, rows

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from eigenveil import Ledger
-from eigenveil.federated.configuration import read_client, read_server
-from eigenveil.federated.secure.agreement import Member, SecureAgreement
+from eigenveil.federated import read_client, read_server
+from eigenveil.federated.secure import Member, SecureAgreement
 from tests.fuzz.case import Call, Case, Command
 from tests.fuzz.federations import no_network, toml
 from tests.fuzz.stock import private_pem, public_pem, rows, secret_key

@@ -21,13 +21,10 @@ from eigenveil import (
     Release,
     StreamingPCA,
 )
-from eigenveil.data.sources import ArraySource
-from eigenveil.federated.simulation import simulate
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian
-from eigenveil.privacy.ledger import Ledger
-from eigenveil.release.signature import Signature
-from eigenveil.storage.release_files import SIGNATURE, SUMS
+from eigenveil.federated import simulate
+from eigenveil.privacy import Adjacency, Gaussian, Ledger
+from eigenveil.release import SIGNATURE, SUMS, Signature
+from eigenveil.rows import ArraySource
 from tests.federated.stubs import NAMES as OWNERS
 from tests.federated.stubs import Stub, agreement
 from tests.fuzz.secrets import NUMBER

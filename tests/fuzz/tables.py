@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from eigenveil import PrivateCovariance, PrivatePCA, Release, StreamingPCA
-from eigenveil.data.sources import open_rows
+from eigenveil.rows import open_rows
 from tests.fuzz.case import Call, Case, Command, Outcome
 from tests.fuzz.secrets import NUMBER, number_cell, text_cell
 from tests.fuzz.stock import BUDGET, NAMES, STREAM, loaded, releases, rows

@@ -10,9 +10,9 @@ pytest.importorskip("flwr")
 pytest.importorskip("pyarrow")
 
 from eigenveil import Ledger
-from eigenveil.data.sources import CSVSource
 from eigenveil.privacy import ledger_file
 from eigenveil.release import Release
+from eigenveil.rows import CSVSource
 from tests.fuzz import case
 from tests.fuzz.case import Call, Case, Command, examine
 from tests.fuzz.engine import run
@@ -74,7 +74,7 @@ def test_what_is_altered_was_good(command, tmp_path, monkeypatch):
 
 
 def test_a_quoted_cell_is_found(monkeypatch):
-    monkeypatch.setattr("eigenveil.data.sources.csv.check_header", lambda *_: None)
+    monkeypatch.setattr("eigenveil.rows.csv.check_header", lambda *_: None)
     assert any("quotes a cell" in each or "writes a cell" in each for each in found("csv", 120))
 
 

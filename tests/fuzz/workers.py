@@ -50,7 +50,7 @@ def _start(working: dict[Connection, list[int]], seed: int, numbers: list[int]) 
 def _work(pipe: Connection, seed: int, numbers: list[int]) -> None:
     threadpool_limits(1)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    planner = import_module("eigenveil.planner.predict")
+    planner = import_module("eigenveil.planning.prediction")
     planner._predict = cache(planner._predict.__wrapped__)  # tables of few sizes, over and over
     for number in numbers:
         pipe.send(run(seed, number))

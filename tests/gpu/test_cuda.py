@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivatePCA
-from eigenveil.data import Clip, brought, device
-from eigenveil.data.device import DeviceSource
-from eigenveil.data.gram import MomentSum, SquareSum, VectorSum
-from eigenveil.data.norms import DistanceCounts
+from eigenveil.engines import DeviceSource, device
+from eigenveil.engines import host_to_device as brought
+from eigenveil.exact import Clip, DistanceCounts, MomentSum, SquareSum, VectorSum
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 pytest.importorskip("array_api_compat")

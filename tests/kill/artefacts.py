@@ -10,9 +10,8 @@ import numpy as np
 
 from eigenveil import Ledger, PrivatePCA, Release
 from eigenveil.exceptions import EigenveilError
-from eigenveil.mechanisms.base import Gate
-from eigenveil.storage import reservation
-from eigenveil.storage.places import is_empty
+from eigenveil.mechanisms import Gate
+from eigenveil.storage import is_empty, reservation
 from tests.kill.witness import draws
 
 __all__ = ["Commands", "Regressions", "Saves", "clear", "drafts", "run_command", "unexplained"]

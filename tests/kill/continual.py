@@ -8,9 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from eigenveil import ContinualCovariance, Ledger
-from eigenveil.data.daily import packed
-from eigenveil.estimators.continual_days import DailyEstimator
-from eigenveil.estimators.continual_state import DailyState
+from eigenveil.estimators import DailyEstimator, DailyState
+from eigenveil.exact import packed
 from eigenveil.exceptions import DuplicateBatchError, StateError
 from tests.kill.streams import HARNESS
 from tests.kill.witness import draws

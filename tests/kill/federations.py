@@ -14,25 +14,30 @@ import numpy as np
 
 from eigenveil import Ledger, Release
 from eigenveil.exceptions import QuorumLostError
-from eigenveil.federated.answers import Answers
-from eigenveil.federated.configuration import JOURNAL, read_server
-from eigenveil.federated.coordinator import Coordinator
-from eigenveil.federated.journal import Event, Happening, Journal
-from eigenveil.federated.messages import (
+from eigenveil.federated import (
+    Answering,
+    Answers,
     BasisQuestion,
     Code,
+    Coordinator,
+    Event,
+    Happening,
+    InProcess,
     Invitation,
+    Journal,
+    Owner,
+    OwnerSettings,
     ProtocolError,
+    Records,
     ValuesQuestion,
     columns_digest,
     decode,
     encode,
+    read_server,
+    simulate,
 )
-from eigenveil.federated.owner import Owner
-from eigenveil.federated.records import Records
-from eigenveil.federated.settings import OwnerSettings
-from eigenveil.federated.simulation import Answering, InProcess, simulate
-from eigenveil.storage.release_files import SUMS
+from eigenveil.release import SUMS
+from eigenveil.storage import JOURNAL
 from tests.federated.stubs import NAMES, Stub
 from tests.kill.artefacts import ROWS, clear, unexplained
 from tests.kill.points import append
@@ -200,7 +205,7 @@ class _Transport(InProcess):
 
 def _serve(folder: Path, owners: Mapping[str, Answering]) -> None:
     """Run the command of a server, whose network is this process."""
-    from eigenveil.cli.federate_server import run
+    from eigenveil.cli.federate_run import run_server
 
     journal = folder / "journal" / JOURNAL
     if not journal.exists() or not Journal.read(journal):
@@ -213,7 +218,7 @@ def _serve(folder: Path, owners: Mapping[str, Answering]) -> None:
     network = ModuleType("eigenveil.federated.flower.server")
     network.superlink = superlink  # type: ignore[attr-defined]
     sys.modules[network.__name__] = network
-    run(read_server(folder / "server.toml", insecure=True), insecure=True, as_json=False)
+    run_server(read_server(folder / "server.toml", insecure=True), insecure=True, as_json=False)
 
 
 class Served:

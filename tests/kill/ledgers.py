@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from eigenveil.exceptions import BudgetExceededError, LedgerError, StateError
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy import Adjacency, Gaussian, Ledger
 from tests.kill.points import append
 
 __all__ = ["Charges", "Rivals"]

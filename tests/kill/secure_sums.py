@@ -10,12 +10,8 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from eigenveil import Ledger
-from eigenveil.federated.answers import Answers
-from eigenveil.federated.messages import Code, ProtocolError, decode, encode
-from eigenveil.federated.secure.agreement import Step
-from eigenveil.federated.secure.messages import Ready, Roll, SumQuestion, digest
-from eigenveil.federated.secure.owner import SecureOwner
-from eigenveil.federated.secure.sums import Sums
+from eigenveil.federated import Answers, Code, ProtocolError, decode, encode
+from eigenveil.federated.secure import Ready, Roll, SecureOwner, Step, SumQuestion, Sums, digest
 from tests.federated.secure.parties import agreement, signing_key, tables
 from tests.kill.points import append
 from tests.kill.witness import draws

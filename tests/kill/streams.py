@@ -8,9 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from eigenveil import Ledger, StreamingPCA
-from eigenveil.estimators import streaming
-from eigenveil.estimators.stream_run import StreamRun
-from eigenveil.estimators.stream_state import Stream
+from eigenveil.estimators import Stream, StreamRun, streaming
 from eigenveil.exceptions import DuplicateBatchError, StateError
 from tests.kill.artefacts import clear, drafts, run_command, unexplained
 from tests.kill.witness import draws

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms import Gate
 from tests.kill.points import append
 
 __all__ = ["Draw", "draws", "watch"]

@@ -7,21 +7,13 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit
-from eigenveil.data import Clip, open_rows
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.batches import Batches
-from eigenveil.data.matrices import MatrixSource
-from eigenveil.data.sources import Batch
-from eigenveil.data.updates import REACH, update_counts
+from eigenveil.exact import REACH, BasisProduct, Batches, Clip, update_counts
 from eigenveil.exceptions import BudgetExceededError, NothingFoundError
-from eigenveil.mechanisms import AdaptiveOjaPCA, Gate, OjaPCA
-from eigenveil.mechanisms.pca import adaptive_oja
-from eigenveil.mechanisms.pca.one_pass import OnePassState
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import compose
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian, Pure
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.mechanisms import Gate, OjaPCA, OnePassState
+from eigenveil.numerics import SimulationSource
+from eigenveil.papers.kpca import AdaptiveOjaPCA, adaptive_oja
+from eigenveil.privacy import Adjacency, Gaussian, Ledger, Pure, compose
+from eigenveil.rows import Batch, MatrixSource, open_rows
 from tests.conformance import batches, case
 from tests.conformance.tape import Tape
 from tests.statistics import variance_p_value
@@ -54,7 +46,7 @@ def near_and_far(m):
 
 
 def products(rows, image=IMAGE):
-    """W(AQ - P) of every record, as the module docstring of `data/updates.py` has it."""
+    """W(AQ - P) of every record, as the module docstring of `exact/updates.py` has it."""
     moved = np.einsum("ij,ik->ijk", rows, rows @ BASIS) - image
     inside = BASIS @ (BASIS.T @ moved)
     return moved - (1 - math.sqrt(0.5)) * inside
@@ -292,7 +284,6 @@ def test_half_of_the_noise_would_be_accused(monkeypatch):
 CASES = [
     case.Case(
         name,
-        "pca.adaptive_oja",
         batches.adaptive(AdaptiveOjaPCA),
         **(batches.ONE_PASS | batches.COUNTED_PART),
         query=batches.update_distances,

@@ -17,7 +17,6 @@ def _laplace_vector_sigma(epsilon, d, adjacency):
 CASES = [
     case.Case(
         "gaussian",
-        "additive",
         lambda mu, d, k: GaussianNoise(mu=mu),
         read=lambda released: released.values,
         deviation=case.vector_sigma,
@@ -25,7 +24,6 @@ CASES = [
     ),
     case.Case(
         "laplace vector",
-        "additive",
         lambda epsilon, d, k: LaplaceNoise(epsilon=epsilon),
         read=lambda released: released.values,
         deviation=_laplace_vector_sigma,

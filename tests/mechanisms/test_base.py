@@ -9,8 +9,7 @@ import threading
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows, second_moment, total
-from eigenveil.data.sources import Batch, GroupedSource
+from eigenveil.exact import Clip, second_moment, total
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
 from eigenveil.mechanisms import (
     AnalyzeGaussPCA,
@@ -21,10 +20,9 @@ from eigenveil.mechanisms import (
     PrivateMean,
     release,
 )
-from eigenveil.numerics.random import SimulationSource, SystemSource
-from eigenveil.privacy.adjacency import GROUP, Adjacency
-from eigenveil.privacy.cost import Composed, Gaussian, Pure
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.numerics import SimulationSource, SystemSource
+from eigenveil.privacy import GROUP, Adjacency, Composed, Gaussian, Ledger, Pure
+from eigenveil.rows import Batch, GroupedSource, open_rows
 
 REPLACE = Adjacency.REPLACE_ONE
 ROWS = open_rows(np.random.default_rng(0).standard_normal((30, 4)))

@@ -5,9 +5,8 @@ import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import EigenveilError, InvalidBudgetError, InvalidParameterError
-from eigenveil.mechanisms.bounds import box_of, by_column
-from eigenveil.planner import Situation
-from eigenveil.privacy.budget import Budget
+from eigenveil.planning import Situation, box_of, by_column
+from eigenveil.privacy import Budget
 
 ROWS = np.random.default_rng(0).standard_normal((40, 3))
 HUGE = 10**400  # larger than any float

@@ -6,18 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.data import open_rows
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.matrices import MatrixSource
-from eigenveil.data.sources import Batch
-from eigenveil.data.updates import update_sum
+from eigenveil.exact import BasisProduct, update_sum
 from eigenveil.exceptions import BudgetExceededError, InvalidDataError, InvalidParameterError
-from eigenveil.mechanisms import BoxedOjaPCA, GaussianNoise
-from eigenveil.mechanisms.pca import boxed_oja
-from eigenveil.mechanisms.pca.one_pass import OnePassState
-from eigenveil.mechanisms.truncated_mean import halves, printed_cost
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.mechanisms import GaussianNoise, OnePassState
+from eigenveil.papers.kpca import BoxedOjaPCA, boxed_oja, halves, printed_cost
+from eigenveil.privacy import Adjacency, Ledger
+from eigenveil.rows import Batch, MatrixSource, open_rows
 from tests.conformance import batches, case
 from tests.mechanisms.test_dp_pca import CLIP, D, off, planes, spiked
 from tests.mechanisms.test_spread import gate
@@ -137,7 +131,6 @@ def _boxed(centre):
 CASES = [
     case.Case(
         f"boxed-oja {centre}",
-        "pca.boxed_oja",
         _boxed(centre),
         query=case.row_trace,
         run=batches.one_batch,

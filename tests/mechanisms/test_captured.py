@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, captured, open_rows, second_moment
+from eigenveil.exact import Clip, captured, second_moment
 from eigenveil.mechanisms import (
     CapturedVariance,
     ComponentStages,
@@ -15,12 +15,11 @@ from eigenveil.mechanisms import (
     GaussianNoise,
     LaplaceNoise,
     SphericalPCA,
+    captured_pays,
 )
-from eigenveil.mechanisms.scalars.captured import captured_pays
-from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import split
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.numerics import FixedPoint, SimulationSource
+from eigenveil.privacy import Adjacency, split
+from eigenveil.rows import open_rows
 from tests.conformance import case
 from tests.statistics import variance_p_value
 from tests.truth.made import TABLES
@@ -250,7 +249,6 @@ CAPTURED = {
 CASES = [
     case.Case(
         "captured",
-        "scalars.captured",
         lambda mu, d, k: CapturedVariance(noise=GaussianNoise(mu=mu)),
         norm="l2",
         sensitivity=_bounds(lambda common, slack: math.sqrt(common + (1 + slack) ** 2)),
@@ -258,7 +256,6 @@ CASES = [
     ),
     case.Case(
         "captured pure",
-        "scalars.captured",
         lambda epsilon, d, k: CapturedVariance(noise=LaplaceNoise(epsilon=epsilon)),
         norm="l1",
         sensitivity=_bounds(lambda common, slack: common + 1 + slack),
@@ -266,7 +263,6 @@ CASES = [
     ),
     case.Case(
         "staged captured",
-        "pca.staged",
         _stages,
         query=case.direction_moment,
         read=lambda found: np.append(case.projector(found.components), _read(found.captured)),

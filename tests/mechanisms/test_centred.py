@@ -2,18 +2,17 @@
 
 import numpy as np
 
-from eigenveil.data import Clip, total
-from eigenveil.data.sources import CircleSource
+from eigenveil.exact import CircleSource, Clip, total
 from eigenveil.mechanisms import (
     Centred,
     GaussCov,
     GaussianNoise,
-    LapCov,
     LaplaceNoise,
     PrivateMean,
     Uncentred,
 )
-from eigenveil.privacy.accounting import split
+from eigenveil.papers.covrev import LapCov
+from eigenveil.privacy import split
 from tests.conformance import case
 
 
@@ -43,7 +42,6 @@ def _half_a_turn_apart(d, adjacency):
 CASES = [
     case.Case(
         "mean",
-        "mean",
         lambda mu, d, k: PrivateMean(noise=GaussianNoise(mu=mu)),
         read=_mean_entries,
         deviation=case.vector_sigma,
@@ -51,7 +49,6 @@ CASES = [
     ),
     case.Case(
         "mean on circles",
-        "mean",
         lambda mu, d, k: PrivateMean(noise=GaussianNoise(mu=mu)),
         query=_circle_total,
         run=case.one_step(_circle_total),
@@ -63,14 +60,12 @@ CASES = [
     ),
     case.Case(
         "centred",
-        "centred",
         _centred,
         read=case.centred_entries,
         **(case.VECTOR | {"run": case.procedure}),
     ),
     case.Case(
         "centred pure",
-        "centred",
         lambda epsilon, d, k: Centred(
             mean=PrivateMean(noise=LaplaceNoise(epsilon=0.1 * epsilon)),
             inner=LapCov(epsilon=0.9 * epsilon),
@@ -83,7 +78,6 @@ CASES = [
     ),
     case.Case(
         "centred about a known centre",
-        "centred",
         lambda epsilon, d, k: Centred(
             mean=PrivateMean(noise=LaplaceNoise(epsilon=0.1 * epsilon)),
             inner=LapCov(epsilon=0.9 * epsilon),
@@ -101,7 +95,6 @@ CASES = [
     ),
     case.Case(
         "uncentred",
-        "centred",
         lambda mu, d, k: Uncentred(inner=GaussCov(mu=mu), row_norm=1.0),
         read=case.centred_entries,
     ),

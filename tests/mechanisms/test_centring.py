@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, column_counts, open_rows, second_moment
-from eigenveil.data.sources import PairedSource, ScaledSource
+from eigenveil.exact import Clip, column_counts, second_moment
 from eigenveil.exceptions import (
     BudgetExceededError,
     InvalidDataError,
@@ -23,13 +22,13 @@ from eigenveil.mechanisms import (
     Paired,
     Scaled,
     Uncentred,
+    enough_for_scales,
+    scale_share,
+    vector_noise,
 )
-from eigenveil.mechanisms.additive import vector_noise
-from eigenveil.mechanisms.scalars.column_scale import enough_for_scales, scale_share
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import epsilon_of, part
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian, Pure
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency, Gaussian, Pure, epsilon_of, part
+from eigenveil.rows import PairedSource, ScaledSource, open_rows
 from tests.conformance import case
 from tests.conformance.case import mu_of
 
@@ -369,7 +368,6 @@ MAGNITUDES = {
 CASES = [
     case.Case(
         "paired",
-        "paired",
         lambda mu, d, k: Paired(inner=GaussCov(mu=mu)),
         query=_differences,
         run=lambda step, rows, adjacency, gate: step.run(
@@ -381,7 +379,6 @@ CASES = [
     ),
     case.Case(
         "column-scale",
-        "scalars.column_scale",
         lambda mu, d, k: ColumnScale(first=GaussianNoise(mu=mu)),
         norm="l2",
         sensitivity={case.REPLACE: lambda d: math.sqrt(2 * d), case.ADD: math.sqrt},
@@ -389,7 +386,6 @@ CASES = [
     ),
     case.Case(
         "column-scale pure",
-        "scalars.column_scale",
         lambda epsilon, d, k: ColumnScale(first=LaplaceNoise(epsilon=epsilon)),
         norm="l1",
         sensitivity={case.REPLACE: lambda d: 2.0 * d, case.ADD: float},
@@ -397,7 +393,6 @@ CASES = [
     ),
     case.Case(
         "column-scale in two draws",
-        "scalars.column_scale",
         lambda mu, d, k: ColumnScale(
             first=GaussianNoise(mu=0.6 * mu), more=GaussianNoise(mu=0.8 * mu)
         ),
@@ -407,7 +402,6 @@ CASES = [
     ),
     case.Case(
         "column-scale in two draws pure",
-        "scalars.column_scale",
         lambda epsilon, d, k: ColumnScale(
             first=LaplaceNoise(epsilon=0.4 * epsilon), more=LaplaceNoise(epsilon=0.6 * epsilon)
         ),
@@ -416,7 +410,6 @@ CASES = [
         **(MAGNITUDES | case.PURE),
     ),
     case.Case(
-        "scaled",
         "scaled",
         lambda mu, d, k: Scaled(
             scale=ColumnScale(first=GaussianNoise(mu=math.sqrt(0.5) * mu)),
@@ -435,7 +428,6 @@ CASES = [
     ),
     case.Case(
         "scaled beside a known scale",
-        "scaled",
         lambda mu, d, k: Scaled(
             scale=ColumnScale(first=GaussianNoise(mu=math.sqrt(0.5) * mu), known=_first_known(d)),
             inner=Uncentred(inner=GaussCov(mu=math.sqrt(0.5) * mu * (1 - 2**-40)), row_norm=1.0),

@@ -5,9 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.mechanisms.columns import Columns, without_hidden
-from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
-from eigenveil.mechanisms.scalars.column_scale import FoundScales
+from eigenveil.mechanisms import Columns, FoundScales, NoisyMatrix, without_hidden
 
 
 def columns(scale, sure=None, **others):

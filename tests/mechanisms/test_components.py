@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
-from eigenveil.mechanisms.pca.components import leading
-from eigenveil.numerics.symmetric import GaussianLaw
+from eigenveil.exact import GaussianLaw
+from eigenveil.mechanisms import NoisyMatrix, leading
 
 SPECTRUM = np.array([0.30, 0.25, 0.21, 0.17, 0.05, 0.02])  # of six columns of one table
 

@@ -7,21 +7,22 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-import eigenveil.data
-from eigenveil.data import Clip
-from eigenveil.data.daily import DailyMoments, day_sensitivity, packed, unpacked
-from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms.continual import ContinualCov, DailyDraw, DailyGate
-from eigenveil.numerics.prefix_sums import (
+import eigenveil.exact
+from eigenveil.exact import (
     COEFFICIENT_BITS,
+    Clip,
+    DailyMoments,
     answer_weights,
     coefficients,
     contributions,
+    day_sensitivity,
+    packed,
+    unpacked,
 )
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import covers, rho_of
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Composed, Gaussian
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.mechanisms import ContinualCov, DailyDraw, DailyGate
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency, Composed, Gaussian, covers, rho_of
 from tests.conformance import case
 
 D = 3
@@ -44,7 +45,7 @@ def released(plan, days, gate):
     moments = DailyMoments.none(days[0].shape[1])
     drawn = []
     for day in days:
-        moments = moments.and_then(eigenveil.data.open_rows(day), CLIP)
+        moments = moments.and_then(eigenveil.open_rows(day), CLIP)
         drawn.append(packed(plan.draw(moments, gate).matrix))
     return moments, np.array(drawn)
 
@@ -90,10 +91,10 @@ def test_days_come_in_order_once_and_within_the_horizon():
     moments, _ = released(plan, days_of(2), gate)
     with pytest.raises(InvalidParameterError, match="in the order of days"):
         plan.draw(moments, gate)  # the second day again
-    late = moments.and_then(eigenveil.data.open_rows(np.ones((1, D))), CLIP)
+    late = moments.and_then(eigenveil.open_rows(np.ones((1, D))), CLIP)
     plan.draw(late, gate)
     with pytest.raises(InvalidParameterError, match="within the horizon"):
-        plan.draw(late.and_then(eigenveil.data.open_rows(np.ones((1, D))), CLIP), gate)
+        plan.draw(late.and_then(eigenveil.open_rows(np.ones((1, D))), CLIP), gate)
     with pytest.raises(InvalidParameterError, match="at least 1 day"):
         ContinualCov(mu=1.0, horizon=3, days=4)
 
@@ -135,7 +136,7 @@ def test_a_row_moves_all_days_together_by_what_is_declared(arrival):
         days[arrival] = np.vstack([days[arrival], row])
         moments, queries = DailyMoments.none(D), []
         for day in days:
-            moments = moments.and_then(eigenveil.data.open_rows(day), CLIP)
+            moments = moments.and_then(eigenveil.open_rows(day), CLIP)
             queries.append(moments.weighted(horizon, 1, Adjacency.REPLACE_ONE))
         streams.append(queries)
     for t, (one, other) in enumerate(zip(*streams, strict=True)):
@@ -150,13 +151,13 @@ def test_a_row_moves_all_days_together_by_what_is_declared(arrival):
 
 def test_second_moments_of_days_are_exact_to_their_grid():
     rows = days_of(1, rows=200)[0]
-    day = DailyMoments.none(D).and_then(eigenveil.data.open_rows(rows), CLIP)
-    whole = eigenveil.data.second_moment(eigenveil.data.open_rows(rows), CLIP, case.REPLACE)
+    day = DailyMoments.none(D).and_then(eigenveil.open_rows(rows), CLIP)
+    whole = eigenveil.exact.second_moment(eigenveil.open_rows(rows), CLIP, case.REPLACE)
     gap = whole.value.to_float() - unpacked(day.sums[0]) * 2.0**-22
     assert (gap >= 0).all()
     assert (gap < 2.0**-22).all()
     assert np.array_equal(
-        day.sums, DailyMoments.none(D).and_then(eigenveil.data.open_rows(rows[::-1]), CLIP).sums
+        day.sums, DailyMoments.none(D).and_then(eigenveil.open_rows(rows[::-1]), CLIP).sums
     )
 
 
@@ -166,7 +167,7 @@ def on_days(n_days, horizon=3):
     def moments(rows, days):
         found = DailyMoments.none(rows.shape[1])
         for day in range(days):
-            some = case.open_rows(rows) if day < n_days else eigenveil.data.open_rows(rows[:0])
+            some = case.open_rows(rows) if day < n_days else eigenveil.open_rows(rows[:0])
             found = found.and_then(some, case.CLIP)
         return found
 
@@ -189,7 +190,6 @@ SQUARES = 1 + 0.5**2 + 0.375**2  # of the coefficients of three days, which are 
 CASES = [
     case.Case(
         "continual",
-        "continual",
         lambda mu, d, k: ContinualCov(mu=mu, horizon=3),
         **on_days(1),
         read=case.upper,
@@ -199,7 +199,6 @@ CASES = [
     ),
     case.Case(
         "continual on two days",
-        "continual",
         lambda mu, d, k: ContinualCov(mu=mu, horizon=3, days=2),
         **on_days(2),
         read=case.upper,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
-from eigenveil.data.clip import Clip
+from eigenveil.exact import Clip, GaussianLaw
 from eigenveil.exceptions import (
     ColumnsLeftOutWarning,
     EmptyCellsWarning,
@@ -19,17 +19,18 @@ from eigenveil.exceptions import (
     UnsupportedNotionError,
     WholeTurnsWarning,
 )
-from eigenveil.mechanisms import GaussCov
-from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.centred import CentredResult
-from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
-from eigenveil.mechanisms.front import CORRELATION
-from eigenveil.mechanisms.pca.correlation import CorrelationPCA, standardised
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.symmetric import GaussianLaw
-from eigenveil.privacy.ledger import Ledger
-from eigenveil.release import Release
-from eigenveil.release.consistency import check_consistency
+from eigenveil.mechanisms import (
+    CORRELATION,
+    CentredResult,
+    CorrelationPCA,
+    Gate,
+    GaussCov,
+    NoisyMatrix,
+    standardised,
+)
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Ledger
+from eigenveil.release import Release, check_consistency
 from tests.conformance import case
 from tests.mechanisms.test_front import FEW_ROWS, FRONT, MANY_ROWS, SEARCHED, UNITS, front
 
@@ -312,7 +313,7 @@ def _built(q):
 
 
 CASES = [
-    case.Case(name, "pca.correlation", _built(q), run=_in_company, **FRONT | {"read": _read})
+    case.Case(name, _built(q), run=_in_company, **FRONT | {"read": _read})
     for name, q in (
         ("correlation", MANY_ROWS),
         ("correlation of fewer rows", SEARCHED),

@@ -6,16 +6,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, total
-from eigenveil.data.gram import count
-from eigenveil.data.sources import ScaledSource, drawn_rows, open_rows
+from eigenveil.exact import Clip, count, total
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
-from eigenveil.mechanisms import Gate, counted
-from eigenveil.mechanisms.counted import COUNT_SHARE, Counted, DrawnRowsGate
-from eigenveil.mechanisms.mean import PrivateMean
-from eigenveil.numerics.random import SimulationSource, SystemSource
-from eigenveil.privacy.accounting import covers
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.mechanisms import COUNT_SHARE, Counted, DrawnRowsGate, Gate, PrivateMean, counted
+from eigenveil.numerics import SimulationSource, SystemSource
+from eigenveil.privacy import Gaussian, covers
+from eigenveil.rows import ScaledSource, drawn_rows, open_rows
 from tests.conformance import case, tape
 
 ADD, REPLACE = case.ADD, case.REPLACE
@@ -267,10 +263,9 @@ def _built(**options):
 
 
 CASES = [
-    case.Case("counted", "counted", _built(), run=in_company(), **COUNTED),
+    case.Case("counted", _built(), run=in_company(), **COUNTED),
     case.Case(
         "counted of filled rows",
-        "counted",
         _built(missing=True),
         run=in_company(replace(case.ANYWHERE, on_missing="centre")),
         **COUNTED,

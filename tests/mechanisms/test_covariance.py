@@ -6,28 +6,24 @@ import numpy as np
 import pytest
 from scipy.special import iv
 
-from eigenveil.data import Clip, eigenvalues, open_rows, second_moment
 from eigenveil.datasets import zipf_norms
-from eigenveil.mechanisms import (
-    AdaptiveCleanedCov,
+from eigenveil.exact import Clip, eigenvalues, second_moment
+from eigenveil.mechanisms import AdaptiveCleanedCov, CleanedCov, Gate, GaussCov, WishartCov, release
+from eigenveil.mechanisms import cleaned as adaptive_cleaned
+from eigenveil.numerics import SimulationSource
+from eigenveil.papers.covrev import (
     AdaptiveCov,
     BinghamDirection,
-    CleanedCov,
     CoinPressCov,
     ExponentialCov,
-    Gate,
-    GaussCov,
     LapCov,
     ProjectedCov,
     SeparateCov,
-    WishartCov,
     ZeroCov,
-    release,
+    adaptive,
 )
-from eigenveil.mechanisms.covariance import adaptive, adaptive_cleaned
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import epsilon_of, rho_of
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy import Adjacency, epsilon_of, rho_of
+from eigenveil.rows import open_rows
 from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -214,37 +210,30 @@ SHARED_L1 = {case.REPLACE: lambda d: 2.0 if d > 1 else 1.0, case.ADD: lambda d: 
 CASES = [
     case.Case(
         "gauss",
-        "covariance.gauss",
         lambda mu, d, k: GaussCov(mu=mu),
         deviation=case.symmetric_sigma,
     ),
     case.Case(
         "gauss of filled rows",
-        "covariance.gauss",
         lambda mu, d, k: GaussCov(mu=mu),
         query=lambda rows, adjacency: second_moment(case.open_rows(rows), case.FILLED, adjacency),
         run=lambda step, rows, adjacency, gate: step.run(case.open_rows(rows), case.FILLED, gate),
     ),
     case.Case(
         "gauss on directions",
-        "covariance.gauss",
         lambda mu, d, k: GaussCov(mu=mu),
         query=case.direction_moment,
         run=case.on_directions,
         deviation=case.symmetric_sigma,
     ),
-    case.Case(
-        "cleaned", "covariance.cleaned", lambda mu, d, k: CleanedCov(mu=mu), may_coincide=True
-    ),
+    case.Case("cleaned", lambda mu, d, k: CleanedCov(mu=mu), may_coincide=True),
     case.Case(
         "projection",
-        "covariance.projection",
         lambda mu, d, k: ProjectedCov(mu=mu),
         may_coincide=True,
     ),
     case.Case(
         "laplace",
-        "covariance.laplace",
         lambda epsilon, d, k: LapCov(epsilon=epsilon),
         norm="l1",
         sensitivity=case.UPPER_L1,
@@ -255,7 +244,6 @@ CASES = [
     ),
     case.Case(
         "wishart",
-        "covariance.wishart",
         lambda epsilon, d, k: WishartCov(epsilon=epsilon),
         norm="nuclear",
         sensitivity=case.NUCLEAR,
@@ -265,7 +253,6 @@ CASES = [
     ),
     case.Case(
         "wishart uncleaned",
-        "covariance.wishart",
         lambda epsilon, d, k: WishartCov(epsilon=epsilon, clean=False),
         norm="nuclear",
         sensitivity=case.NUCLEAR,
@@ -275,14 +262,12 @@ CASES = [
     ),
     case.Case(
         "separate",
-        "covariance.separate",
         lambda mu, d, k: SeparateCov.gaussian(mu),
         may_coincide=True,
         exact=False,
     ),
     case.Case(
         "separate pure",
-        "covariance.separate",
         lambda epsilon, d, k: SeparateCov.pure(epsilon),
         norm="l1",
         sensitivity=case.UPPER_L1,
@@ -294,7 +279,6 @@ CASES = [
     ),
     case.Case(
         "adaptive",
-        "covariance.adaptive",
         lambda mu, d, k: AdaptiveCov.gaussian(mu, d),
         query=case.norms,
         norm="linf",
@@ -307,7 +291,6 @@ CASES = [
     ),
     case.Case(
         "adaptive pure",
-        "covariance.adaptive",
         lambda epsilon, d, k: AdaptiveCov.pure(epsilon, d),
         query=case.norms,
         norm="linf",
@@ -321,7 +304,6 @@ CASES = [
     ),
     case.Case(
         "adaptive-cleaned",
-        "covariance.adaptive_cleaned",
         lambda mu, d, k: AdaptiveCleanedCov.gaussian(mu),
         query=case.norms,
         norm="linf",
@@ -333,7 +315,6 @@ CASES = [
     ),
     case.Case(
         "exponential",
-        "covariance.exponential",
         lambda mu, d, k: ExponentialCov.concentrated(mu, d),
         query=lambda rows, adjacency: eigenvalues(case.moment(rows, adjacency)),
         company=case.one_axis,
@@ -346,7 +327,6 @@ CASES = [
     ),
     case.Case(
         "exponential pure",
-        "covariance.exponential",
         lambda epsilon, d, k: ExponentialCov.pure(epsilon, d),
         query=lambda rows, adjacency: eigenvalues(case.moment(rows, adjacency)),
         company=case.one_axis,
@@ -360,7 +340,6 @@ CASES = [
     ),
     case.Case(
         "direction",
-        "covariance.exponential",
         lambda epsilon, d, k: BinghamDirection(epsilon=epsilon, concentrated=False),
         run=case.one_step(case.moment),
         read=lambda u: case.upper(np.outer(u, u)),
@@ -372,11 +351,10 @@ CASES = [
     ),
     case.Case(
         "coinpress",
-        "covariance.coinpress",
         lambda mu, d, k: CoinPressCov.gaussian(mu),
         exact=False,
         trials=1000,
         shows=False,
     ),
-    case.Case("zero", "covariance.zero", lambda mu, d, k: ZeroCov(), free=True, may_coincide=True),
+    case.Case("zero", lambda mu, d, k: ZeroCov(), free=True, may_coincide=True),
 ]

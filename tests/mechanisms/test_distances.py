@@ -5,21 +5,20 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows
-from eigenveil.data.clip import LARGEST_NORM, NO_EXPONENT
-from eigenveil.data.norms import distance_counts
-from eigenveil.data.sources import GroupedSource
-from eigenveil.mechanisms import GaussianNoise, LaplaceNoise, release
-from eigenveil.mechanisms.scalars.distances import (
+from eigenveil.exact import LARGEST_NORM, NO_EXPONENT, Clip, distance_counts
+from eigenveil.mechanisms import (
     FALSE_ALARM,
+    GaussianNoise,
+    LaplaceNoise,
     PrivateDistances,
     distance_share,
     laplace_sum,
+    release,
     searchable,
 )
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian, Pure
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency, Gaussian, Pure
+from eigenveil.rows import GroupedSource, open_rows
 from tests.conformance import case
 from tests.statistics import scale_p_value, variance_p_value
 
@@ -261,28 +260,24 @@ FINELY = {
 CASES = [
     case.Case(
         "distances",
-        "scalars.distances",
         lambda mu, d, k: PrivateDistances(noise=GaussianNoise(mu=mu)),
         **(case.BRACKETS | {"run": case.one_step(case.distances), "read": _kept}),
         may_coincide=True,
     ),
     case.Case(
         "distances pure",
-        "scalars.distances",
         lambda epsilon, d, k: PrivateDistances(noise=LaplaceNoise(epsilon=epsilon)),
         **(case.PURE_BRACKETS | {"run": case.one_step(case.distances), "read": _kept}),
         may_coincide=True,
     ),
     case.Case(
         "distances in fine brackets",
-        "scalars.distances",
         lambda mu, d, k: PrivateDistances(noise=GaussianNoise(mu=mu), per_octave=8),
         **(case.BRACKETS | FINELY),
         may_coincide=True,
     ),
     case.Case(
         "distances in fine brackets pure",
-        "scalars.distances",
         lambda epsilon, d, k: PrivateDistances(noise=LaplaceNoise(epsilon=epsilon), per_octave=8),
         **(case.PURE_BRACKETS | FINELY),
         may_coincide=True,

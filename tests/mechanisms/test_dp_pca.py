@@ -3,20 +3,17 @@
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows, total
-from eigenveil.data.matrices import MatrixSource
-from eigenveil.data.sources import Batch
+from eigenveil.exact import Clip, total
 from eigenveil.exceptions import (
     BudgetExceededError,
     InvalidDataError,
     InvalidParameterError,
 )
-from eigenveil.mechanisms import DeflationPCA, GaussianNoise, TruncatedMeanPCA
-from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOjaPCA
-from eigenveil.mechanisms.truncated_mean import printed_cost
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.mechanisms import GaussianNoise
+from eigenveil.papers.dppca import ShuffledOjaPCA, TruncatedMeanPCA
+from eigenveil.papers.kpca import DeflationPCA, printed_cost
+from eigenveil.privacy import Adjacency, Gaussian, Ledger
+from eigenveil.rows import Batch, MatrixSource, open_rows
 from tests.conformance import batches, case
 from tests.mechanisms.test_spread import gate
 
@@ -66,7 +63,7 @@ def test_halves_that_overlap_are_refused(monkeypatch):
         middle, size = len(batch.records) // 2, len(batch.records)
         return batch.slice(0, middle + 1), batch.slice(middle, size)
 
-    monkeypatch.setattr("eigenveil.mechanisms.truncated_mean.halves", overlapping)
+    monkeypatch.setattr("eigenveil.papers.kpca.truncated_mean.halves", overlapping)
     mechanism = TruncatedMeanPCA.build(1.0, 0.01)
     with pytest.raises(BudgetExceededError, match="more than its share"):
         mechanism.run(open_rows(spiked(mechanism.needed_records(D))), CLIP, gate(mechanism))
@@ -229,7 +226,6 @@ def _one_part_each(mechanism, rows, adjacency, gate):
 CASES = [
     case.Case(
         "dp-pca",
-        "pca.dp_pca",
         _dp_pca,
         query=case.row_trace,
         run=batches.one_batch,
@@ -241,7 +237,6 @@ CASES = [
     ),
     case.Case(
         "deflation",
-        "pca.deflation",
         lambda epsilon, d, k: DeflationPCA(inner=_dp_pca(epsilon, d, k), n_components=k),
         query=case.row_trace,
         run=_one_part_each,

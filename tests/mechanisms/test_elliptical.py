@@ -4,15 +4,11 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivateCovariance
-from eigenveil.data import Clip, open_rows
-from eigenveil.data.clip import LARGEST_NORM
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms.covariance.elliptical import EllipticalCov
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.unit_rows import unit_shares, variance_shares
-from eigenveil.privacy.accounting import rho_of
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.exact import LARGEST_NORM, Clip
+from eigenveil.mechanisms import EllipticalCov, Gate
+from eigenveil.numerics import SimulationSource, unit_shares, variance_shares
+from eigenveil.privacy import Adjacency, Gaussian, rho_of
+from eigenveil.rows import open_rows
 from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -123,7 +119,6 @@ ELLIPTICAL = {
 CASES = [
     case.Case(
         "elliptical",
-        "covariance.elliptical",
         lambda mu, d, k: build(mu, 3000, d),
         **(case.BRACKETS | ELLIPTICAL),
     ),

@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from eigenveil.data import Clip, second_moment
-from eigenveil.data.sources import SquaredSource
-from eigenveil.data.sources import open_rows as open_table
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms.fourth_moments import SPREAD_SHARE, FourthMoments
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.exact import Clip, SquaredSource, second_moment
+from eigenveil.mechanisms import SPREAD_SHARE, FourthMoments, Gate
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Gaussian
+from eigenveil.rows import open_rows as open_table
 from tests.conformance.case import CLIP, REPLACE, Case, open_rows, upper
 
 ROWS = np.random.default_rng(1).standard_normal((400, 3)) * [3.0, 1.0, 0.2]
@@ -91,7 +89,6 @@ def procedure(mechanism, rows, adjacency, gate):
 CASES = [
     Case(
         "fourth moments",
-        "fourth_moments",
         lambda mu, d, k: FourthMoments.of(Gaussian(mu / math.sqrt(SPREAD_SHARE))),
         query=squares_of,
         run=procedure,

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivateCovariance
-from eigenveil.data import Clip, open_rows
-from eigenveil.data.clip import LARGEST_NORM
+from eigenveil.exact import LARGEST_NORM, Clip
 from eigenveil.exceptions import (
     ColumnsLeftOutWarning,
     EmptyCellsWarning,
@@ -18,13 +17,10 @@ from eigenveil.exceptions import (
     TooFewRowsError,
     WholeTurnsWarning,
 )
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms.front import Front
-from eigenveil.mechanisms.scalars.column_scale import ColumnScale, FoundScales
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import rho_of
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.mechanisms import ColumnScale, FoundScales, Front, Gate
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency, Ledger, rho_of
+from eigenveil.rows import open_rows
 from tests.conformance import case
 
 REPLACE = Adjacency.REPLACE_ONE
@@ -292,24 +288,18 @@ FRONT = {
 }
 
 CASES = [
-    case.Case("front", "front", _built(MANY_ROWS), run=_in_company(units=True), **FRONT),
-    case.Case(
-        "front of one unit", "front", _built(SEARCHED), run=_in_company(units=False), **FRONT
-    ),
-    case.Case(
-        "front of fewer rows", "front", _built(REFINED), run=_in_company(units=True), **FRONT
-    ),
-    case.Case("front of few rows", "front", _built(FEW_ROWS), run=_in_company(units=True), **FRONT),
+    case.Case("front", _built(MANY_ROWS), run=_in_company(units=True), **FRONT),
+    case.Case("front of one unit", _built(SEARCHED), run=_in_company(units=False), **FRONT),
+    case.Case("front of fewer rows", _built(REFINED), run=_in_company(units=True), **FRONT),
+    case.Case("front of few rows", _built(FEW_ROWS), run=_in_company(units=True), **FRONT),
     case.Case(
         "front of a sample",
-        "front",
         _built(SEARCHED, sample=0.75),
         run=_in_company(units=True),
         **FRONT,
     ),
     case.Case(
         "front of filled rows",
-        "front",
         _built(SEARCHED),
         run=_in_company(units=True, clip=replace(case.ANYWHERE, on_missing="centre")),
         **FRONT,

@@ -7,26 +7,21 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit
-from eigenveil.data import Clip, eigengap, open_rows, second_moment
-from eigenveil.data.spectrum import projector, projector_sensitivity
+from eigenveil.exact import Clip, eigengap, projector, projector_sensitivity, second_moment
 from eigenveil.exceptions import GapTooSmallError, InvalidParameterError, UnsupportedNotionError
-from eigenveil.mechanisms import (
-    AnalyzeGaussPCA,
-    GapProjectorPCA,
-    Gate,
-    GaussianNoise,
-    PrivateGap,
-    release,
+from eigenveil.mechanisms import AnalyzeGaussPCA, Gate, GaussCov, GaussianNoise, release
+from eigenveil.numerics import SimulationSource
+from eigenveil.papers.kpca import GapProjectorPCA, PrivateGap, ProjectorStep
+from eigenveil.privacy import (
+    Adjacency,
+    Budget,
+    Gaussian,
+    Ledger,
+    delta_of,
+    gaussian_delta,
+    strength,
 )
-from eigenveil.mechanisms.covariance.gauss import GaussCov
-from eigenveil.mechanisms.pca.gap_projector import ProjectorStep
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import delta_of, gaussian_delta
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import strength
-from eigenveil.privacy.cost import Gaussian
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.rows import open_rows
 from tests.conformance import case
 from tests.statistics import variance_p_value
 
@@ -301,7 +296,6 @@ def _tested(mechanism, rows, adjacency, gate):
 CASES = [
     case.Case(
         "gap-projector",
-        "pca.gap_projector",
         lambda mu, d, k: GapProjectorPCA.build(mu, 1e-3, min(k, max(1, d - 1))),
         query=lambda rows, adjacency: eigengap(case.moment(case.with_a_gap(rows), adjacency), 1),
         run=_tested,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.mechanisms.pca.image_noise import ImageNoise
+from eigenveil.mechanisms import ImageNoise
 
 D = 8
 

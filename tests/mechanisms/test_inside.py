@@ -5,15 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import second_moment
-from eigenveil.data.sources import ArraySource, ProjectedSource
+from eigenveil.exact import Clip, ProjectedSource, second_moment
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.inside import ProjectedMoment
-from eigenveil.mechanisms.pca.spherical import directions
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.federated import ProjectedMoment
+from eigenveil.mechanisms import Gate, directions
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import ArraySource
 from tests.conformance import case
 
 REPLACE = Adjacency.REPLACE_ONE
@@ -109,9 +107,9 @@ def _in_the_basis(d, adjacency):
 CASES = [
     case.Case(
         "inside",
-        "pca.inside",
         lambda mu, d, k: ProjectedMoment(mu=mu, basis=case.turned(d)[:, :2]),
         query=_inside_directions,
         worst_pair=_in_the_basis,
+        proof="inside",
     ),
 ]

@@ -5,15 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows
-from eigenveil.data.norms import column_counts
-from eigenveil.data.sources.design import ColumnsSource
-from eigenveil.data.sources.pairs import PairedSource
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms.regression.joined import JoinedRegression
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import compose
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.exact import Clip, column_counts
+from eigenveil.mechanisms import ColumnsSource, Gate, JoinedRegression
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency, compose
+from eigenveil.rows import PairedSource, open_rows
 from tests.conformance import case
 
 REPLACE = Adjacency.REPLACE_ONE
@@ -164,7 +160,6 @@ def _far_apart(d, adjacency):
 
 
 _JOINED = {
-    "module": "regression.joined",
     "build": lambda mu, d, k: JoinedRegression(mu=mu, rows=2020, features=max(1, d - 1)),
     "query": _query,
     "read": _read,

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from eigenveil.data.levels import level_counts
-from eigenveil.data.sources import GroupedSource, open_rows
-from eigenveil.data.sources.rowwise import RowwiseSource
+from eigenveil.exact import level_counts
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms import PrivateLevels, release
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import delta_of, gaussian_delta, parts_of
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import delta_of, gaussian_delta, parts_of
+from eigenveil.rows import GroupedSource, RowwiseSource, open_rows
 from tests.conformance import case
 
 
@@ -128,7 +127,6 @@ def category(rows, adjacency):
 CASES = [
     case.Case(
         "levels",
-        "scalars.levels",
         lambda mu, d, k: PrivateLevels(mu=mu, delta=1e-3),
         ledger={"epsilon": 50.0, "delta": 0.5},
         query=category,

@@ -5,11 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows, second_moment
+from eigenveil.exact import Clip, second_moment
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms import Gate, HomogeneousRows, WishartCov
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import open_rows
 from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -82,7 +83,6 @@ def _oblique(d, adjacency):
 
 CASES = [
     case.Case(
-        "lifted",
         "lifted",
         lambda epsilon, d, k: HomogeneousRows(
             inner=WishartCov(epsilon=epsilon, clean=False), row_norm=1.0

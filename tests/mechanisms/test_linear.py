@@ -6,30 +6,27 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows, total
-from eigenveil.data.sources.design import ColumnsSource
+from eigenveil.exact import Clip, total
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms import (
+    CentreSteps,
+    ColumnScale,
+    ColumnsSource,
     Gate,
     GaussCov,
+    LinearStages,
+    PrivateDistances,
     PrivateMean,
     PrivateTrace,
-    WishartCov,
-)
-from eigenveil.mechanisms.additive import vector_noise
-from eigenveil.mechanisms.regression.linear import (
-    CentreSteps,
-    LinearStages,
     Stage,
     TargetSteps,
+    WishartCov,
+    vector_noise,
 )
-from eigenveil.mechanisms.regression.shares import clips, divided, searchable
-from eigenveil.mechanisms.scalars.column_scale import ColumnScale
-from eigenveil.mechanisms.scalars.distances import PrivateDistances
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import compose, part
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian, Pure
+from eigenveil.numerics import SimulationSource
+from eigenveil.planning import clips, divided, searchable
+from eigenveil.privacy import Adjacency, Gaussian, Pure, compose, part
+from eigenveil.rows import open_rows
 from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -229,7 +226,6 @@ def _built(whole, d, *, scale):
 
 
 _LINEAR = {
-    "module": "regression.linear",
     "query": _query,
     "run": _run,
     "read": _read,

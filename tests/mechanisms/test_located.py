@@ -6,15 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows
+from eigenveil.exact import Clip
 from eigenveil.exceptions import BudgetExceededError, InvalidDataError, NothingFoundError
-from eigenveil.mechanisms import Gate, GaussCov, LapCov, LocatedCentre, ZeroCov
-from eigenveil.mechanisms.located import enough_rows, mean_shares
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import compose, epsilon_of, rho_of
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian, Pure
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.mechanisms import Gate, GaussCov, LocatedCentre, enough_rows, mean_shares
+from eigenveil.numerics import SimulationSource
+from eigenveil.papers.covrev import LapCov, ZeroCov
+from eigenveil.privacy import Adjacency, Gaussian, Ledger, Pure, compose, epsilon_of, rho_of
+from eigenveil.rows import open_rows
 from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -282,22 +280,19 @@ CROWDED = {  # so that Laplace noise hides no distance
 }
 
 CASES = [
-    case.Case("located", "located", _located, **(case.BRACKETS | LOCATED)),
+    case.Case("located", _located, **(case.BRACKETS | LOCATED)),
     case.Case(
         "located pure",
-        "located",
         _located_pure,
         **(case.PURE_BRACKETS | CROWDED | {"may_coincide": True}),
     ),
     case.Case(
         "located of a sample",
-        "located",
         lambda mu, d, k: replace(_located(mu, d, k), sample=0.75),
         **(case.BRACKETS | LOCATED | {"adjacencies": (case.REPLACE,)}),
     ),
     case.Case(
         "located of filled rows",
-        "located",
         _located,
         run=case.in_company(_entries, replace(case.FILLED, normalise=True), case.centred_entries),
         **case.BRACKETS,

@@ -6,21 +6,12 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows
-from eigenveil.data.sources import GroupedSource
-from eigenveil.data.sources.design import ColumnsSource
-from eigenveil.data.values import value_counts
+from eigenveil.exact import Clip, value_counts
 from eigenveil.exceptions import InvalidBudgetError, InvalidDataError, UnsupportedNotionError
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms.scalars.median_of_means import (
-    MedianOfMeans,
-    blocks_of,
-    findable,
-    free_ends,
-)
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Pure
+from eigenveil.mechanisms import ColumnsSource, Gate, MedianOfMeans, blocks_of, findable, free_ends
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency, Pure
+from eigenveil.rows import GroupedSource, open_rows
 from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -184,7 +175,6 @@ def _run(mechanism, rows, adjacency, gate):
 
 
 _MEDIAN = {
-    "module": "scalars.median_of_means",
     "run": _run,
     "read": lambda released: released[0],
     "norm": "l1",

@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit
-from eigenveil.data import Clip, moment_columns, open_rows, updates
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.sources import Batch
+from eigenveil.exact import BasisProduct, Clip, updates
+from eigenveil.exact import basis_products as moment_columns
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
-from eigenveil.mechanisms import Gate, GaussianNoise, OjaPCA
-from eigenveil.mechanisms.pca.one_pass import OnePassState
-from eigenveil.numerics.random import SimulationSource, SystemSource
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.mechanisms import Gate, GaussianNoise, OjaPCA, OnePassState
+from eigenveil.numerics import SimulationSource, SystemSource
+from eigenveil.privacy import Adjacency, Gaussian
+from eigenveil.rows import Batch, open_rows
 from tests.conformance import batches, case
 from tests.statistics import variance_p_value
 
@@ -145,7 +143,6 @@ def _one_step_of_a_pass(mechanism, rows, adjacency, gate):
 CASES = [
     case.Case(
         "oja",
-        "pca.oja",
         lambda mu, d, k: OjaPCA(mu=mu, n_components=k, batch_size=BATCH),
         **batches.ONE_PASS,
         query=_updates(case.DIRECTIONS),
@@ -155,7 +152,6 @@ CASES = [
     ),
     case.Case(
         "oja step",
-        "pca.oja",
         lambda mu, d, k: OjaPCA(mu=mu, n_components=k),
         **(batches.ONE_PASS | {"read": batches.estimate}),
         query=_updates(case.DIRECTIONS),
@@ -164,7 +160,6 @@ CASES = [
     ),
     case.Case(
         "oja clipped",
-        "pca.oja",
         lambda mu, d, k: OjaPCA(mu=mu, n_components=k, batch_size=BATCH),
         **batches.ONE_PASS,
         query=_updates(case.CLIP),

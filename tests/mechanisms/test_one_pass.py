@@ -6,17 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows
-from eigenveil.data.matrices import MatrixSource
-from eigenveil.data.sources import Batch, IterableSource
+from eigenveil.exact import Clip
 from eigenveil.exceptions import InvalidDataError, UnsupportedNotionError
-from eigenveil.mechanisms import Gate, OjaPCA, PowerPCA
-from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
-from eigenveil.mechanisms.pca.one_pass import OnePassState
-from eigenveil.mechanisms.pca.tangent_oja import TangentOjaPCA
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.mechanisms import Gate, OjaPCA, OnePassState, PowerPCA
+from eigenveil.numerics import SimulationSource
+from eigenveil.papers.kpca import AdaptiveOjaPCA, TangentOjaPCA
+from eigenveil.privacy import Adjacency, Ledger
+from eigenveil.rows import Batch, IterableSource, MatrixSource, open_rows
 
 REPLACE = Adjacency.REPLACE_ONE
 UNIT = Clip(row_norm=1.0, normalise=True)

@@ -8,21 +8,20 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit_mechanism
-from eigenveil.data import Clip, GroupedSource, open_rows, second_moment
-from eigenveil.data import moment_columns as products
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.moment_columns import OUTSIDE_SCALE, moment_columns, unscaled
-from eigenveil.data.sources import ArraySource, IterableSource
+from eigenveil.exact import (
+    OUTSIDE_SCALE,
+    BasisProduct,
+    Clip,
+    moment_columns,
+    second_moment,
+    unscaled,
+)
+from eigenveil.exact import basis_products as products
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.mechanisms import Gate, GaussianNoise, PowerPCA, SphericalPCA
-from eigenveil.mechanisms.pca import power
-from eigenveil.mechanisms.pca.spherical import directions
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.spectral import eigenpairs_of_image, top_eigenpairs
-from eigenveil.privacy.accounting import compose
-from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency
-from eigenveil.privacy.cost import Gaussian
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.mechanisms import Gate, GaussianNoise, PowerPCA, SphericalPCA, directions, power
+from eigenveil.numerics import SimulationSource, eigenpairs_of_image, top_eigenpairs
+from eigenveil.privacy import GROUP, ROW, Adjacency, Gaussian, Ledger, compose
+from eigenveil.rows import ArraySource, GroupedSource, IterableSource, open_rows
 from tests.conformance import case
 from tests.conformance.tape import Tape
 from tests.statistics import variance_p_value
@@ -381,7 +380,6 @@ def _moment_columns_sensitivity(natural, ends):
 CASES = [
     case.Case(
         "power",
-        "pca.power",
         lambda mu, d, k: PowerPCA(mu=mu, n_components=k),
         query=case.row_trace,
         read=case.projector,
@@ -391,7 +389,6 @@ CASES = [
     ),
     case.Case(
         "power on directions",
-        "pca.power",
         lambda mu, d, k: PowerPCA(mu=mu, n_components=k),
         query=lambda rows, adjacency: (
             _moment_columns if adjacency is case.REPLACE else case.row_trace
@@ -407,7 +404,6 @@ CASES = [
     ),
     case.Case(
         "gaussian on columns",
-        "pca.power",
         lambda mu, d, k: GaussianNoise(mu=mu),
         query=_moment_columns,
         run=case.one_step(_moment_columns),
@@ -418,5 +414,6 @@ CASES = [
             case.ADD: _moment_columns_sensitivity(1.0, 1),
         },
         worst_pair=case.two_directions,
+        proof="power",
     ),
 ]

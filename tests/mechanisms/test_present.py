@@ -5,24 +5,23 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows, second_moment, total
-from eigenveil.data.sources import PresentSource
+from eigenveil.exact import Clip, PresentSource, second_moment, total
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms import (
     Gate,
     GaussCov,
     GaussianNoise,
     LaplaceNoise,
+    NoisyMatrix,
+    Present,
     PrivateMean,
     Uncentred,
     WishartCov,
+    missing_shares,
 )
-from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
-from eigenveil.mechanisms.present import Present, missing_shares
-from eigenveil.numerics.pair_shares import PairShares
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian, Pure
+from eigenveil.numerics import PairShares, SimulationSource
+from eigenveil.privacy import Adjacency, Gaussian, Pure
+from eigenveil.rows import open_rows
 from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -197,7 +196,6 @@ def _full_and_empty(d, adjacency):
 CASES = [
     case.Case(
         "present",
-        "present",
         lambda mu, d, k: Present(
             shares=PrivateMean(noise=GaussianNoise(mu=math.sqrt(0.5) * mu)),
             inner=Uncentred(inner=GaussCov(mu=math.sqrt(0.5) * mu * (1 - 2**-40)), row_norm=1.0),
@@ -216,7 +214,6 @@ CASES = [
     ),
     case.Case(
         "present pairs",
-        "present",
         **_with_pairs(
             lambda mu: PrivateMean(noise=GaussianNoise(mu=math.sqrt(0.3) * mu)),
             lambda mu: GaussCov(mu=math.sqrt(0.3) * mu),
@@ -225,7 +222,6 @@ CASES = [
     ),
     case.Case(
         "present pairs pure",
-        "present",
         **_with_pairs(
             lambda epsilon: PrivateMean(noise=LaplaceNoise(epsilon=0.25 * epsilon)),
             lambda epsilon: WishartCov(epsilon=0.25 * epsilon, clean=False),

@@ -5,24 +5,20 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows, second_moment
-from eigenveil.data.clip import SMALLEST_NORM
-from eigenveil.data.spectrum import along, along_with_rest, compressed_with_rest
-from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms import (
-    ExponentialPCA,
-    Gate,
-    LapCov,
-    LaplacePCA,
-    WishartCov,
-    WishartPCA,
+from eigenveil.exact import (
+    SMALLEST_NORM,
+    Clip,
+    along,
+    along_with_rest,
+    compressed_with_rest,
+    second_moment,
 )
-from eigenveil.numerics.metrics import captured_variance
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.spectral import top_eigenpairs
-from eigenveil.privacy.accounting import epsilon_of, rho_of
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.mechanisms import Gate, WishartCov, WishartPCA
+from eigenveil.numerics import SimulationSource, captured_variance, top_eigenpairs
+from eigenveil.papers.covrev import ExponentialPCA, LapCov, LaplacePCA
+from eigenveil.privacy import Adjacency, Ledger, epsilon_of, rho_of
+from eigenveil.rows import open_rows
 from tests.conformance import case
 from tests.numerics.test_bingham import deviations, exact_moments
 
@@ -281,7 +277,6 @@ def test_what_is_left_of_the_trace_costs_nothing_more(adjacency):
 CASES = [
     case.Case(
         "wishart components",
-        "pca.wishart",
         lambda epsilon, d, k: WishartPCA(epsilon=epsilon, n_components=k),
         read=case.components,
         norm="nuclear",
@@ -291,7 +286,6 @@ CASES = [
     ),
     case.Case(
         "exponential components",
-        "pca.exponential",
         lambda mu, d, k: ExponentialPCA.concentrated(mu, k),
         read=case.components,
         norm="nuclear",
@@ -300,7 +294,6 @@ CASES = [
     ),
     case.Case(
         "exponential components, pure",
-        "pca.exponential",
         lambda epsilon, d, k: ExponentialPCA.pure(epsilon, k),
         read=case.components,
         norm="nuclear",
@@ -310,7 +303,6 @@ CASES = [
     ),
     case.Case(
         "laplace components",
-        "pca.laplace",
         lambda epsilon, d, k: LaplacePCA(epsilon=epsilon, n_components=k),
         read=case.components,
         norm="l1",

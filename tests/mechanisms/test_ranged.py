@@ -6,27 +6,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows
-from eigenveil.data.clip import LARGEST_NORM
+from eigenveil.exact import LARGEST_NORM, Clip
 from eigenveil.exceptions import BudgetExceededError, NothingFoundError
 from eigenveil.mechanisms import (
-    CoinPressCov,
+    AdaptiveCleanedCov,
     Gate,
     GaussCov,
     GaussianNoise,
-    LapCov,
     LaplaceNoise,
     LocatedCentre,
+    PrivateDistances,
     PrivateRadiusClip,
+    noise_rows,
 )
-from eigenveil.mechanisms.covariance.adaptive_cleaned import AdaptiveCleanedCov
-from eigenveil.mechanisms.ranged import noise_rows
-from eigenveil.mechanisms.scalars.distances import PrivateDistances
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import epsilon_of, rho_of
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian, Pure
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.numerics import SimulationSource
+from eigenveil.papers.covrev import CoinPressCov, LapCov
+from eigenveil.privacy import Adjacency, Gaussian, Ledger, Pure, epsilon_of, rho_of
+from eigenveil.rows import open_rows
 from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -171,7 +167,6 @@ def _ranged_about_a_centre(mu, d, k):
 CASES = [
     case.Case(
         "ranged",
-        "ranged",
         lambda mu, d, k: PrivateRadiusClip(
             distances=PrivateDistances(noise=GaussianNoise(mu=math.sqrt(0.2) * mu)),
             inner=GaussCov(mu=math.sqrt(0.8) * mu * (1 - 2**-40)),
@@ -182,7 +177,6 @@ CASES = [
     ),
     case.Case(
         "ranged pure",
-        "ranged",
         lambda epsilon, d, k: PrivateRadiusClip(
             distances=PrivateDistances(noise=LaplaceNoise(epsilon=0.4 * epsilon)),
             inner=LapCov(epsilon=0.6 * epsilon),
@@ -193,7 +187,6 @@ CASES = [
     ),
     case.Case(
         "ranged about a private centre",
-        "ranged",
         _ranged_about_a_centre,
         run=case.in_company(
             lambda d: d + _entries(d),
@@ -201,5 +194,6 @@ CASES = [
             lambda released: case.centred_entries(released, _within_radius),
         ),
         **case.BRACKETS,
+        proof="ranged",
     ),
 ]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.mechanisms.released_scales import ReleasedScales
+from eigenveil.mechanisms import ReleasedScales
 
 
 def scales(variances, noise, **changes):

@@ -6,23 +6,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.data.clip import LARGEST_NORM, NO_EXPONENT, Clip
-from eigenveil.data.sources import Batch
+from eigenveil.exact import LARGEST_NORM, NO_EXPONENT, Clip
 from eigenveil.exceptions import NothingFoundError
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms.additive import GaussianNoise
-from eigenveil.mechanisms.released_scales import ReleasedScales
-from eigenveil.mechanisms.row_bounds import (
+from eigenveil.mechanisms import (
     FrontBounds,
+    Gate,
+    GaussianNoise,
     LocatedBounds,
+    NoisyDistances,
+    PrivateDistances,
     RadiusBounds,
+    ReleasedScales,
     RowBounds,
 )
-from eigenveil.mechanisms.scalars.distances import NoisyDistances, PrivateDistances
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import covers
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.numerics import SimulationSource
+from eigenveil.privacy import Adjacency, Gaussian, covers
+from eigenveil.rows import Batch
 from tests.conformance import case
 
 REPLACE = Adjacency.REPLACE_ONE
@@ -208,7 +207,6 @@ def _with_scales(mechanism, rows, adjacency, gate):
 CASES = [
     case.Case(
         "row-bounds",
-        "row_bounds",
         lambda mu, d, k: LocatedBounds.whole(mu),
         run=_in_company,
         proof="streaming",
@@ -216,7 +214,6 @@ CASES = [
     ),
     case.Case(
         "row-bounds about the origin",
-        "row_bounds",
         lambda mu, d, k: RadiusBounds.whole(mu),
         run=_in_company,
         proof="streaming",
@@ -224,7 +221,6 @@ CASES = [
     ),
     case.Case(
         "row-bounds in any units",
-        "row_bounds",
         lambda mu, d, k: FrontBounds.whole(mu, math.ceil(math.sqrt(2) * d / (0.03 * mu)), d),
         run=_with_scales,
         proof="streaming",

@@ -5,28 +5,24 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, norm_counts, open_rows, trace
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.norms import rows_beyond
+from eigenveil.exact import Bounded, Clip, add_noise, norm_counts, rows_beyond, trace
 from eigenveil.exceptions import InvalidBudgetError, InvalidParameterError
 from eigenveil.mechanisms import (
-    ClippingThreshold,
     Gate,
     GaussianNoise,
     LaplaceNoise,
     PrivateQuantile,
-    PrivateRadius,
     PrivateTrace,
     SparseVector,
-    StabilityHistogram,
     release,
+    sparse_vector,
 )
-from eigenveil.mechanisms.scalars import quantile, sparse_vector
-from eigenveil.mechanisms.scalars.threshold import NoiseBound
-from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.lattice import add_noise
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.mechanisms import median_of_means as quantile
+from eigenveil.numerics import FixedPoint, SimulationSource
+from eigenveil.papers.covrev import ClippingThreshold, NoiseBound, PrivateRadius
+from eigenveil.papers.kpca import StabilityHistogram
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import open_rows
 from tests.conformance import case
 from tests.statistics import scale_p_value, variance_p_value
 
@@ -333,7 +329,6 @@ COUNTED = {  # numbers found by counting rows
 CASES = [
     case.Case(
         "trace",
-        "scalars.trace",
         lambda mu, d, k: PrivateTrace(noise=GaussianNoise(mu=mu)),
         query=case.row_trace,
         run=case.one_step(case.row_trace),
@@ -346,7 +341,6 @@ CASES = [
     ),
     case.Case(
         "trace pure",
-        "scalars.trace",
         lambda epsilon, d, k: PrivateTrace(noise=LaplaceNoise(epsilon=epsilon)),
         query=case.row_trace,
         run=case.one_step(case.row_trace),
@@ -360,31 +354,26 @@ CASES = [
     ),
     case.Case(
         "sparse-vector",
-        "scalars.sparse_vector",
         lambda epsilon, d, k: SparseVector(epsilon=epsilon),
         **(COUNTED | {"query": _beyond, "run": case.one_step(_beyond)}),
     ),
     case.Case(
         "radius",
-        "scalars.radius",
         lambda epsilon, d, k: PrivateRadius(epsilon=epsilon),
         **COUNTED,
     ),
     case.Case(
         "quantile",
-        "scalars.quantile",
         lambda epsilon, d, k: PrivateQuantile(epsilon=epsilon, level=0.5),
         **COUNTED,
     ),
     case.Case(
         "threshold",
-        "scalars.threshold",
         _threshold,
         **(COUNTED | {"run": case.procedure, "strength_of": case.mu_of, "trials": 1000}),
     ),
     case.Case(
         "histogram",
-        "scalars.histogram",
         lambda epsilon, d, k: StabilityHistogram(epsilon=epsilon, delta=1e-3),
         ledger={"epsilon": 50.0, "delta": 0.5},
         **(

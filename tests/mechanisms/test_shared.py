@@ -8,17 +8,12 @@ import pytest
 from scipy.special import ndtri
 from scipy.stats import chi2
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.gram import second_moment, total
-from eigenveil.data.norms import norm_counts
-from eigenveil.data.sources import ArraySource
+from eigenveil.exact import LARGEST_NORM, Bounded, Clip, norm_counts, second_moment, total
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms.shared import NoiseShare, packed, unpacked
-from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.shared_noise import SharedNoise
+from eigenveil.federated.secure import NoiseShare, packed, unpacked
+from eigenveil.numerics import FixedPoint, SimulationSource
+from eigenveil.privacy import Adjacency, SharedNoise
+from eigenveil.rows import ArraySource
 from tests.conformance import case
 
 ONE = Adjacency.REPLACE_ONE
@@ -161,7 +156,6 @@ def _alone(mechanism, rows, adjacency, gate):
 CASES = [
     case.Case(
         "noise-share",
-        "shared",
         lambda mu, d, k: _share(mu, math.sqrt(2), d, symmetric=True, honest=1),
         run=_alone,
         read=case.upper,

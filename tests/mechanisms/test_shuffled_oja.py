@@ -7,17 +7,14 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit
-from eigenveil.data import Clip, open_rows
-from eigenveil.data.matrices import MatrixBatch, MatrixSource, _Dense
-from eigenveil.data.shuffled import ShuffledRecords, shuffled_records
-from eigenveil.data.sources import Batch
+from eigenveil.exact import Clip
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
-from eigenveil.mechanisms import Gate, ShuffledOjaPCA
-from eigenveil.mechanisms.pca import shuffled_oja
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian
-from eigenveil.privacy.shuffling import local_mu
+from eigenveil.mechanisms import Gate
+from eigenveil.numerics import SimulationSource
+from eigenveil.papers.dppca import ShuffledOjaPCA, ShuffledRecords, shuffled_oja, shuffled_records
+from eigenveil.privacy import Adjacency, Gaussian, local_mu
+from eigenveil.rows import Batch, MatrixBatch, MatrixSource, open_rows
+from eigenveil.rows.matrices import _Dense
 from tests.conformance import case
 from tests.statistics import variance_p_value
 
@@ -363,7 +360,6 @@ def _about_the_start(d, adjacency):
 CASES = [
     case.Case(
         "shuffled-oja",
-        "pca.shuffled_oja",
         lambda epsilon, d, k: ShuffledOjaPCA(epsilon=epsilon, delta=0.1, n_records=case.MANY),
         query=_shuffled,
         run=lambda step, rows, adjacency, gate: step.run(

@@ -6,13 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.data import (
+from eigenveil.exact import (
     Clip,
     along,
     eigengap,
     eigenvalues,
     leading,
-    open_rows,
     second_moment,
     weighted_eigenvalues,
 )
@@ -21,19 +20,16 @@ from eigenveil.mechanisms import (
     GaussianNoise,
     LaplaceNoise,
     PrivateEigenvalues,
-    PrivateGap,
     PrivateNoiseVariance,
     PrivateRank,
     PrivateVariances,
+    bulk_weights,
     release,
 )
-from eigenveil.mechanisms.scalars.noise_variance import bulk_weights
-from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import strength
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.numerics import FixedPoint, SimulationSource
+from eigenveil.papers.kpca import PrivateGap
+from eigenveil.privacy import Adjacency, Budget, Gaussian, strength
+from eigenveil.rows import open_rows
 from tests.conformance import case
 from tests.statistics import scale_p_value, variance_p_value
 
@@ -324,7 +320,6 @@ GAP = {
 CASES = [
     case.Case(
         "eigenvalues",
-        "scalars.leading",
         lambda mu, d, k: PrivateEigenvalues(noise=GaussianNoise(mu=mu)),
         norm="l2",
         sensitivity=ONE_OR_SHARED["l2"],
@@ -332,7 +327,6 @@ CASES = [
     ),
     case.Case(
         "eigenvalues pure",
-        "scalars.leading",
         lambda epsilon, d, k: PrivateEigenvalues(noise=LaplaceNoise(epsilon=epsilon)),
         norm="l1",
         sensitivity=ONE_OR_SHARED["l1"],
@@ -340,7 +334,6 @@ CASES = [
     ),
     case.Case(
         "variances",
-        "scalars.variances",
         lambda mu, d, k: PrivateVariances(noise=GaussianNoise(mu=mu)),
         norm="l2",
         sensitivity=ONE_OR_SHARED["l2"],
@@ -348,7 +341,6 @@ CASES = [
     ),
     case.Case(
         "variances pure",
-        "scalars.variances",
         lambda epsilon, d, k: PrivateVariances(noise=LaplaceNoise(epsilon=epsilon)),
         norm="l1",
         sensitivity=ONE_OR_SHARED["l1"],
@@ -356,21 +348,18 @@ CASES = [
     ),
     case.Case(
         "gap",
-        "scalars.gap",
         lambda mu, d, k: PrivateGap(noise=GaussianNoise(mu=mu)),
         norm="l2",
         **GAP,
     ),
     case.Case(
         "gap pure",
-        "scalars.gap",
         lambda epsilon, d, k: PrivateGap(noise=LaplaceNoise(epsilon=epsilon)),
         norm="l1",
         **(GAP | case.PURE),
     ),
     case.Case(
         "rank",
-        "scalars.rank",
         lambda mu, d, k: PrivateRank(noise=GaussianNoise(mu=mu), max_rank=1, rows=case.ROWS),
         query=_spectrum,
         run=case.one_step(_spectrum),
@@ -384,7 +373,6 @@ CASES = [
     ),
     case.Case(
         "noise-variance",
-        "scalars.noise_variance",
         lambda mu, d, k: PrivateNoiseVariance(noise=GaussianNoise(mu=mu)),
         query=_bulk,
         run=case.one_step(_bulk),

@@ -7,17 +7,13 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit_mechanism
-from eigenveil.data import Clip, open_rows, second_moment
-from eigenveil.data.spectrum import compressed, projector
+from eigenveil.exact import Clip, compressed, projector, second_moment
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
-from eigenveil.mechanisms import Gate, GaussCov, SpikedPCA, SpikedProjector, SpikedValues
-from eigenveil.numerics.metrics import subspace_distance
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.spectral import top_eigenpairs
-from eigenveil.numerics.spiked_model import SpikedModel
-from eigenveil.privacy.accounting import rho_of
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.guarantee import Kind
+from eigenveil.mechanisms import Gate, GaussCov
+from eigenveil.numerics import SimulationSource, subspace_distance, top_eigenpairs
+from eigenveil.papers.spiked import SpikedModel, SpikedPCA, SpikedProjector, SpikedValues
+from eigenveil.privacy import Adjacency, Kind, rho_of
+from eigenveil.rows import open_rows
 from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -287,7 +283,6 @@ def _far_along(d, adjacency):
 CASES = [
     case.Case(
         "spiked",
-        "pca.spiked",
         lambda mu, d, k: SpikedPCA(mu=mu, model=_spiked_model(k)),
         query=_leading_projector,
         read=case.components,
@@ -298,7 +293,6 @@ CASES = [
     ),
     case.Case(
         "spiked-projector",
-        "pca.spiked",
         lambda mu, d, k: SpikedProjector(mu=mu, model=_spiked_model(k)),
         query=_leading_projector,
         company=lambda n, d: np.zeros((n, d)),
@@ -309,7 +303,6 @@ CASES = [
     ),
     case.Case(
         "spiked-values",
-        "pca.spiked",
         lambda mu, d, k: SpikedValues(mu=mu, model=_spiked_model(k), basis=case.turned(d)[:, :k]),
         query=_inside,
         worst_pair=_far_along,

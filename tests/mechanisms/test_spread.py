@@ -6,18 +6,13 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit
-from eigenveil.data import Clip
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.matrices import MatrixBatch, MatrixSource
-from eigenveil.data.sources import Batch
-from eigenveil.data.spreads import ZERO_SPREAD, quarter_octave, spread_counts
+from eigenveil.exact import BasisProduct, Clip
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, NothingFoundError
-from eigenveil.mechanisms import Gate, PrivateSpread, release
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.calibrate import noise_scale
-from eigenveil.privacy.cost import Approx
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.mechanisms import Gate, release
+from eigenveil.numerics import SimulationSource
+from eigenveil.papers.kpca import ZERO_SPREAD, PrivateSpread, quarter_octave, spread_counts
+from eigenveil.privacy import Adjacency, Approx, Ledger, noise_scale
+from eigenveil.rows import Batch, MatrixBatch, MatrixSource
 from tests.conformance import case
 
 REPLACE = Adjacency.REPLACE_ONE
@@ -196,7 +191,6 @@ def _spreads(rows, adjacency):
 CASES = [
     case.Case(
         "spread",
-        "scalars.spread",
         lambda epsilon, d, k: PrivateSpread(epsilon=epsilon, delta=1e-3),
         query=_spreads,
         run=case.one_step(_spreads),

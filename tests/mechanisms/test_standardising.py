@@ -6,19 +6,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, column_squares
-from eigenveil.data.sources import Batch
+from eigenveil.exact import Clip, column_squares
 from eigenveil.exceptions import BudgetExceededError
-from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
-from eigenveil.mechanisms.pca.oja import OjaPCA
-from eigenveil.mechanisms.pca.one_pass import OnePassState
-from eigenveil.mechanisms.released_scales import ReleasedScales
-from eigenveil.mechanisms.row_bounds import RowBounds
-from eigenveil.mechanisms.standardising import standardised_by_itself, standardising_step
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.mechanisms import (
+    Gate,
+    OjaPCA,
+    OnePassState,
+    ReleasedScales,
+    RowBounds,
+    standardised_by_itself,
+    standardising_step,
+)
+from eigenveil.numerics import SimulationSource
+from eigenveil.papers.kpca import AdaptiveOjaPCA
+from eigenveil.privacy import Adjacency, Gaussian
+from eigenveil.rows import Batch
 from tests.conformance import case
 
 REPLACE = Adjacency.REPLACE_ONE
@@ -237,7 +239,6 @@ def _read(found):
 CASES = [
     case.Case(
         "standardising step",
-        "standardising",
         lambda mu, d, k: OjaPCA(mu=mu, n_components=k),
         query=_squares,
         run=_step,

@@ -7,9 +7,8 @@ import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import EigenveilError, InvalidParameterError, TooFewRowsError
-from eigenveil.mechanisms.sufficient import what_would_do
-from eigenveil.planner import Situation, recommend
-from eigenveil.privacy.budget import Budget
+from eigenveil.planning import Situation, recommend, what_would_do
+from eigenveil.privacy import Budget
 
 PRIVATE = {"scale": "private"}
 GAUSSIAN, PURE, RHO = {"epsilon": 1.0, "delta": 1e-6}, {"epsilon": 1.0}, {"rho": 0.03}

@@ -7,13 +7,10 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.sources import Batch
-from eigenveil.data.updates import update_counts
-from eigenveil.mechanisms import AdaptiveOjaPCA, TangentOjaPCA
-from eigenveil.mechanisms.pca.components import NoisyComponents
-from eigenveil.mechanisms.pca.one_pass import OnePassState
+from eigenveil.exact import BasisProduct, Clip, update_counts
+from eigenveil.mechanisms import NoisyComponents, OnePassState
+from eigenveil.papers.kpca import AdaptiveOjaPCA, TangentOjaPCA
+from eigenveil.rows import Batch, open_rows
 from tests.conformance import batches, case
 from tests.mechanisms.test_adaptive_oja import tape
 
@@ -185,7 +182,6 @@ def _tangent_estimate(released):
 CASES = [
     case.Case(
         "tangent-oja",
-        "pca.tangent_oja",
         batches.adaptive(TangentOjaPCA),
         **(batches.ONE_PASS | batches.COUNTED_PART),
         query=batches.update_distances,
@@ -193,7 +189,6 @@ CASES = [
     ),
     case.Case(
         "tangent-oja step",
-        "pca.tangent_oja",
         batches.adaptive(TangentOjaPCA),
         **(batches.ONE_PASS | batches.COUNTED_PART | {"read": _tangent_estimate}),
         query=_tangent_counts,

@@ -7,19 +7,23 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit
-from eigenveil.data import Clip
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.boxes import box_sum, coordinate_counts, split_bins
-from eigenveil.data.sources import Batch
+from eigenveil.exact import BasisProduct, Clip
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, NothingFoundError
-from eigenveil.mechanisms import Gate, GaussianNoise, PrivateSpread, TruncatedMean, release
-from eigenveil.mechanisms.truncated_mean import CoordinateCentre, boxed_mean, halves, printed_cost
-from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import delta_of
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Approx, Composed
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.mechanisms import Gate, GaussianNoise, release
+from eigenveil.numerics import FixedPoint, SimulationSource
+from eigenveil.papers.kpca import (
+    CoordinateCentre,
+    PrivateSpread,
+    TruncatedMean,
+    box_sum,
+    boxed_mean,
+    coordinate_counts,
+    halves,
+    printed_cost,
+    split_bins,
+)
+from eigenveil.privacy import Adjacency, Approx, Composed, Ledger, delta_of
+from eigenveil.rows import Batch
 from tests.conformance import batches, case
 from tests.mechanisms.test_spread import NOTHING, gate, matrices
 from tests.statistics import variance_p_value
@@ -248,7 +252,6 @@ def _truncated_mean(mechanism, rows, adjacency, gate):
 CASES = [
     case.Case(
         "truncated-mean",
-        "truncated_mean",
         batches.truncated,
         query=_coordinates,
         run=_truncated_mean,

@@ -7,9 +7,9 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.special import hyp1f1, iv
 
-from eigenveil.numerics import bingham
-from eigenveil.numerics.bingham import draw_bingham
-from eigenveil.numerics.random import SimulationSource
+from eigenveil.numerics import SimulationSource
+from eigenveil.papers.covrev import draw_bingham
+from eigenveil.papers.covrev import exponential as bingham
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(150)
 

@@ -7,12 +7,15 @@ import pytest
 from scipy.integrate import quad
 from scipy.optimize import minimize
 
-from eigenveil.numerics.cleaning import clean_eigenvalues, epanechnikov_hilbert
-from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
-from eigenveil.numerics.symmetric import GaussianLaw, add_symmetric_gaussian
-from eigenveil.numerics.wishart import WishartLaw, two_sided_wishart
+from eigenveil.exact import GaussianLaw, WishartLaw, add_symmetric_gaussian, two_sided_wishart
+from eigenveil.numerics import (
+    FixedPoint,
+    SimulationSource,
+    clean_eigenvalues,
+    epanechnikov_hilbert,
+    map_eigenvalues,
+    project_to_simplex,
+)
 
 
 def gaussian(d, scale, seed):

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 from scipy.special import i0e, i1e
 
-from eigenveil.numerics.component_law import (
+from eigenveil.numerics import (
     ComponentGroup,
     ComponentStatement,
     correlation_statement,
     dense_statement,
+    entry_noise,
     expected_mixing,
     inner_statement,
     leading_statement,
     pair_noise,
 )
-from eigenveil.numerics.correlation import entry_noise
 
 # Three directions that noise leaves alone, two that it mixes, and a flat rest.
 SPECTRUM = np.array([9.0, 6.0, 4.0, 2.6, 2.4] + 15 * [0.5])

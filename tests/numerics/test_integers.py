@@ -5,10 +5,12 @@ import random
 import numpy as np
 import pytest
 
-from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.integers import (
+from eigenveil.exact import GAUSSIAN, LAPLACE, add_noise, add_symmetric_gaussian
+from eigenveil.numerics import (
     LARGEST,
     ExactSum,
+    FixedPoint,
+    SimulationSource,
     add,
     fitted,
     in_all,
@@ -16,9 +18,6 @@ from eigenveil.numerics.integers import (
     whole,
     widened,
 )
-from eigenveil.numerics.lattice import GAUSSIAN, LAPLACE, add_noise
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.symmetric import add_symmetric_gaussian
 
 EDGE = 2**63 - 1
 LARGE = [EDGE, -EDGE, 2**70, -(2**70), 0, 1]

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from eigenveil.exact import GAUSSIAN, LAPLACE, QUANTILE_ERROR, add_noise, grid_exponent, lattice
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.numerics import lattice
-from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.lattice import GAUSSIAN, LAPLACE, QUANTILE_ERROR, add_noise, grid_exponent
-from eigenveil.numerics.random import SimulationSource, SystemSource
+from eigenveil.numerics import FixedPoint, SimulationSource, SystemSource
 from tests.statistics import scale_p_value, variance_p_value
 
 LAWS = pytest.mark.parametrize("law", [GAUSSIAN, LAPLACE], ids=["gaussian", "laplace"])

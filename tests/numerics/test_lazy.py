@@ -5,10 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from eigenveil.exact import LazyGaussian
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.symmetric import LazyGaussian
-from eigenveil.numerics.variates import normals
+from eigenveil.numerics import SimulationSource, normals
 from tests.statistics import variance_p_value
 
 D, SCALE = 6, 3.0

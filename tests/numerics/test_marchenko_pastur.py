@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from eigenveil.numerics.marchenko_pastur import highest, upper_quantiles
+from eigenveil.numerics import highest, upper_quantiles
 
 
 def density(x, aspect):

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from eigenveil.numerics.correlation import entry_noise
-from eigenveil.numerics.moment_intervals import Moments
+from eigenveil.numerics import Moments, entry_noise
 
 Z = 1.6449  # of 90 %
 MIXING = np.array([[2.0, 0.0, 0.0], [0.9, 1.0, 0.0], [0.0, -0.3, 0.5]])

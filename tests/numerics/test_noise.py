@@ -5,10 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.symmetric import GaussianLaw
-from eigenveil.numerics.variates import normals
-from eigenveil.numerics.wishart import WishartLaw, two_sided_wishart
+from eigenveil.exact import GaussianLaw, WishartLaw, two_sided_wishart
+from eigenveil.numerics import SimulationSource, normals
 
 LAWS = pytest.mark.parametrize(
     "law", [GaussianLaw(150, 0.3), WishartLaw(150, 2.0)], ids=["gaussian", "wishart"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from eigenveil.numerics.pair_shares import PairShares, frechet_bounds
+from eigenveil.numerics import PairShares, frechet_bounds
 
 
 def quantile(beta):

@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from eigenveil.numerics.places import HOST, Place, chacha_words
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.spectral import block_krylov, top_eigenpairs
+from eigenveil.numerics import (
+    HOST,
+    Place,
+    SimulationSource,
+    block_krylov,
+    chacha_words,
+    top_eigenpairs,
+)
 
 strict = pytest.importorskip("array_api_strict")
 THERE = Place(strict, strict.Device("CPU_DEVICE"))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.numerics.random import SimulationSource, SystemSource
+from eigenveil.numerics import SimulationSource, SystemSource
 
 QUERY = np.arange(4)
 
@@ -43,7 +43,7 @@ def test_system_source_never_repeats_across_fork():
         pytest.skip("fork does not exist here")
     code = """
 import os, sys
-from eigenveil.numerics.random import SystemSource
+from eigenveil.numerics import SystemSource
 source = SystemSource()
 source.words(3)
 for _ in range(4):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from eigenveil.numerics.ridge import RidgeState
+from eigenveil.numerics import RidgeState
 
 D = 6
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from eigenveil.numerics import spectral
-from eigenveil.numerics.spectral import block_krylov, project_to_simplex, top_eigenpairs
+from eigenveil.numerics import block_krylov, project_to_simplex, spectral, top_eigenpairs
 
 
 def spiked(d, spikes, seed=0):

@@ -4,12 +4,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from eigenveil.exact import GaussianLaw, add_symmetric_gaussian
+from eigenveil.exact.symmetric import _over_sqrt_two
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.metrics import captured_variance, relative_error, subspace_distance
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.spectral import top_eigenpairs
-from eigenveil.numerics.symmetric import GaussianLaw, _over_sqrt_two, add_symmetric_gaussian
+from eigenveil.numerics import (
+    FixedPoint,
+    SimulationSource,
+    captured_variance,
+    relative_error,
+    subspace_distance,
+    top_eigenpairs,
+)
 from tests.statistics import variance_p_value
 
 

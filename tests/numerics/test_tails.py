@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.numerics.tails import GAUSSIAN_TAILS, LAPLACE_TAILS
+from eigenveil.papers.covrev import GAUSSIAN_TAILS, LAPLACE_TAILS
 
 DRAWS = {1: 4000, 3: 4000, 20: 2000, 80: 400}
 

@@ -1,8 +1,7 @@
 import numpy as np
 from scipy import stats
 
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.variates import normals, uniforms
+from eigenveil.numerics import SimulationSource, normals, uniforms
 from tests.statistics import variance_p_value
 
 

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 from scipy.special import gammaincc, kve
 
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.wishart import WishartLaw, two_sided_wishart
+from eigenveil.exact import WishartLaw, two_sided_wishart
+from eigenveil.numerics import SimulationSource
 from tests.statistics import scale_p_value
 
 

@@ -9,7 +9,7 @@ import pytest
 @contextmanager
 def few_simulations(count=2):
     """Two releases of each mechanism instead of forty."""
-    predicting = importlib.import_module("eigenveil.planner.predict")
+    predicting = importlib.import_module("eigenveil.planning.prediction")
     predicting._predict.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(predicting, "_FEW", count)

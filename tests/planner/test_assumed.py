@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.unit_rows import unit_shares
-from eigenveil.planner import Situation, spiked
-from eigenveil.planner.assumed import AssumedTable, isotropic
-from eigenveil.privacy.budget import Budget
+from eigenveil.numerics import SimulationSource, unit_shares
+from eigenveil.planning import AssumedTable, Situation, isotropic, spiked
+from eigenveil.privacy import Budget
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 SHAPES = ["flat", "decaying", "steep", spiked(2, 30.0)]

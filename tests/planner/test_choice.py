@@ -2,11 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from eigenveil.mechanisms.registry import entry
-from eigenveil.planner import Situation, choose
-from eigenveil.planner.assumed import AssumedTable
-from eigenveil.planner.choice import _loss
-from eigenveil.privacy.budget import Budget
+from eigenveil.mechanisms import entry
+from eigenveil.planning import AssumedTable, Situation, choose
+from eigenveil.planning.choice import _loss
+from eigenveil.privacy import Budget
 
 
 def situation(task="pca", n=1797, d=64, epsilon=1.0, delta=1e-6, **others):

@@ -10,9 +10,9 @@ import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import EigenveilError, InvalidParameterError
-from eigenveil.mechanisms.registry import entries
-from eigenveil.numerics.metrics import captured_variance, relative_error
-from eigenveil.planner import (
+from eigenveil.mechanisms import entries
+from eigenveil.numerics import captured_variance, relative_error
+from eigenveil.planning import (
     Choice,
     Situation,
     choose,
@@ -23,9 +23,7 @@ from eigenveil.planner import (
     recommend,
     spiked,
 )
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import strength
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.privacy import Budget, Gaussian, strength
 from eigenveil.text import rounded_up
 from tests.planner.few import few_simulations
 

@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.planner import Situation, reference, spiked
-from eigenveil.privacy.budget import Budget
+from eigenveil.planning import Situation, reference, spiked
+from eigenveil.privacy import Budget
 
 PCA = Situation(
     task="pca", n=10_000, d=100, k=4, budget=Budget(epsilon=0.5, delta=1e-6), spectrum=spiked(4, 25)

@@ -7,16 +7,15 @@ import pytest
 
 from eigenveil import PrivateRegression
 from eigenveil.exceptions import InvalidParameterError, TooFewRowsError
-from eigenveil.mechanisms.regression.request import RegressionPlan
-from eigenveil.planner import regression
-from eigenveil.planner.regression import (
+from eigenveil.planning import (
+    RegressionPlan,
     RegressionSituation,
     needed_regression_epsilon,
     needed_regression_rows,
-    predict_regression,
 )
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
+from eigenveil.planning import predict_regression as regression
+from eigenveil.planning.predict_regression import predict_regression
+from eigenveil.privacy import Adjacency, Budget
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 ASKED = RegressionSituation(n=4000, p=4, budget=BUDGET)

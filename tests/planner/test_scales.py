@@ -5,9 +5,15 @@ import pytest
 
 from eigenveil import PrivatePCA
 from eigenveil.exceptions import TooFewRowsError
-from eigenveil.planner import Situation, predict, predictions, private_scale_share, recommend
-from eigenveil.planner.real_tables import added_loss
-from eigenveil.privacy.budget import Budget
+from eigenveil.planning import (
+    Situation,
+    added_loss,
+    predict,
+    predictions,
+    private_scale_share,
+    recommend,
+)
+from eigenveil.privacy import Budget
 
 
 def situation(n, d, k=1, *, epsilon=1.0, delta=1e-6, **others):

@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.planner import Situation, choose, predict, spiked
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
+from eigenveil.planning import Situation, choose, predict, spiked
+from eigenveil.privacy import Adjacency, Budget
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 

@@ -5,10 +5,9 @@ import pytest
 
 from eigenveil import PrivatePCA
 from eigenveil.exceptions import EigenveilError
-from eigenveil.mechanisms.stages import free_centring
-from eigenveil.numerics.metrics import captured_variance
-from eigenveil.planner import Situation, recommend
-from eigenveil.privacy.budget import Budget
+from eigenveil.numerics import captured_variance
+from eigenveil.planning import Situation, free_centring, recommend
+from eigenveil.privacy import Budget
 
 
 @pytest.mark.parametrize(("d", "k"), [(2, 1), (5, 2)])

@@ -12,9 +12,7 @@ import signal
 import sys
 import time
 
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy import Adjacency, Gaussian, Ledger
 
 
 def release_forever(ledger, pipe, charge_first):

@@ -12,8 +12,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
-from eigenveil.privacy.accounting import (
+from eigenveil.privacy import (
     CURVE_ERROR,
+    ZCDP,
+    Approx,
+    Budget,
+    Composed,
+    Gaussian,
+    Pure,
     compose,
     covers,
     delta_of,
@@ -24,8 +30,6 @@ from eigenveil.privacy.accounting import (
     rho_of,
     split,
 )
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import ZCDP, Approx, Composed, Gaussian, Pure
 
 
 @mp.workdps(60)

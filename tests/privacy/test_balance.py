@@ -3,9 +3,7 @@
 import pytest
 
 from eigenveil import Ledger, PrivatePCA
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.balance import Balance, rounded_down
-from eigenveil.privacy.cost import Gaussian, Pure
+from eigenveil.privacy import Adjacency, Balance, Gaussian, Pure, rounded_down
 from eigenveil.report.page import render
 from tests.cli.conftest import invoke
 

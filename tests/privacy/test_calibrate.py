@@ -9,10 +9,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from eigenveil.exceptions import InvalidBudgetError, UnsupportedNotionError
-from eigenveil.privacy.accounting import fits
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import noise_scale, strength
-from eigenveil.privacy.cost import ZCDP, Approx, Composed, Gaussian, Pure
+from eigenveil.privacy import (
+    ZCDP,
+    Approx,
+    Budget,
+    Composed,
+    Gaussian,
+    Pure,
+    fits,
+    noise_scale,
+    strength,
+)
 from tests.privacy.test_accounting import exact_gaussian_delta
 
 EPSILONS = np.geomspace(0.01, 20, 25)

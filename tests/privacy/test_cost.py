@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import (
+from eigenveil.privacy import (
     ZCDP,
+    Adjacency,
     Approx,
     Composed,
     Gaussian,

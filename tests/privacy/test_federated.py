@@ -5,15 +5,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.privacy.accounting import epsilon_of, fits
-from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency, Unit
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import ZCDP, Approx, Gaussian, Pure
-from eigenveil.privacy.federated import FederatedGuarantee
-from eigenveil.privacy.guarantee import (
+from eigenveil.privacy import (
+    GROUP,
+    ROW,
+    ZCDP,
+    Adjacency,
+    Approx,
+    Budget,
+    FederatedGuarantee,
+    Gaussian,
     Guarantee,
     Kind,
     Numerics,
+    Pure,
+    Unit,
+    epsilon_of,
+    fits,
     guarantee_from_dict,
     guarantee_to_dict,
 )

@@ -7,11 +7,26 @@ import numpy as np
 import pytest
 
 from eigenveil.exceptions import BudgetExceededError, UnsupportedNotionError
-from eigenveil.privacy.accounting import delta_of, epsilon_of, fits, gaussian_mu, rho_of
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import largest, whole_strength
-from eigenveil.privacy.cost import ZCDP, Approx, Composed, Gaussian, Pure
-from eigenveil.privacy.filters import LEAK_SHARE, Spent, admit, left, used
+from eigenveil.privacy import (
+    LEAK_SHARE,
+    ZCDP,
+    Approx,
+    Budget,
+    Composed,
+    Gaussian,
+    Pure,
+    Spent,
+    admit,
+    delta_of,
+    epsilon_of,
+    fits,
+    gaussian_mu,
+    largest,
+    left,
+    rho_of,
+    used,
+    whole_strength,
+)
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 KINDS = {

@@ -5,11 +5,9 @@ import pytest
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA, PrivateRegression
 from eigenveil.cli.ledger import as_csv, history
-from eigenveil.data.sources import IterableSource
 from eigenveil.exceptions import LedgerError
-from eigenveil.privacy import ledger_file
-from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.privacy import GROUP, ROW, Adjacency, Gaussian, ledger_file
+from eigenveil.rows import IterableSource
 from tests.cli.conftest import invoke
 
 ROWS = np.random.default_rng(0).standard_normal((600, 3)) * 2.0

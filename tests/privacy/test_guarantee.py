@@ -8,16 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.privacy.accounting import epsilon_of
-from eigenveil.privacy.adjacency import GROUP, Adjacency, Unit
-from eigenveil.privacy.budget import Budget, stated
-from eigenveil.privacy.cost import Composed, Gaussian, Pure
-from eigenveil.privacy.guarantee import (
+from eigenveil.privacy import (
+    GROUP,
+    Adjacency,
+    Budget,
+    Composed,
+    Gaussian,
     Guarantee,
     Kind,
     Numerics,
+    Pure,
+    Unit,
+    epsilon_of,
     guarantee_from_dict,
     guarantee_to_dict,
+    stated,
 )
 
 

@@ -20,12 +20,20 @@ from eigenveil.exceptions import (
     StateError,
     UnfinishedLineWarning,
 )
-from eigenveil.privacy import accounting, ledger_file
-from eigenveil.privacy.accounting import epsilon_of
-from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency, Unit
-from eigenveil.privacy.calibrate import whole_strength
-from eigenveil.privacy.cost import Approx, Gaussian, Pure
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy import (
+    GROUP,
+    ROW,
+    Adjacency,
+    Approx,
+    Gaussian,
+    Ledger,
+    Pure,
+    Unit,
+    accounting,
+    epsilon_of,
+    ledger_file,
+    whole_strength,
+)
 
 REPLACE = Adjacency.REPLACE_ONE
 KILLS = 40

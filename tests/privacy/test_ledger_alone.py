@@ -7,10 +7,7 @@ from click.testing import CliRunner
 
 from eigenveil.cli import main
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError, LedgerError
-from eigenveil.privacy.accounting import epsilon_of
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy import Adjacency, Gaussian, Ledger, epsilon_of
 
 ONE = Adjacency.REPLACE_ONE
 

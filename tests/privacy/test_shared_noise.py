@@ -8,8 +8,7 @@ import pytest
 from scipy.special import ndtr
 
 from eigenveil.exceptions import InvalidBudgetError, InvalidParameterError
-from eigenveil.privacy.accounting import gaussian_delta
-from eigenveil.privacy.shared_noise import SharedNoise
+from eigenveil.privacy import SharedNoise, gaussian_delta
 
 
 def _noise(t: int, scale: float, change: float) -> SharedNoise:

@@ -8,9 +8,14 @@ import pytest
 from scipy.stats import binom
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.privacy import shuffling
-from eigenveil.privacy.accounting import gaussian_delta
-from eigenveil.privacy.shuffling import amplified, amplified_delta, local_epsilon, local_mu
+from eigenveil.privacy import (
+    amplified,
+    amplified_delta,
+    gaussian_delta,
+    local_epsilon,
+    local_mu,
+    shuffling,
+)
 
 
 def written_out(local, n, delta):

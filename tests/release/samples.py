@@ -3,10 +3,7 @@
 import numpy as np
 
 from eigenveil import Release
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import Gaussian
-from eigenveil.privacy.guarantee import Guarantee
+from eigenveil.privacy import Adjacency, Budget, Gaussian, Guarantee
 
 HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "a & 'b'", "$x_{1$")
 

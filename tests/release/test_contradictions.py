@@ -22,11 +22,9 @@ from eigenveil import (
     StreamingPCA,
 )
 from eigenveil.exceptions import VerificationError
-from eigenveil.privacy.adjacency import GROUP, Adjacency
-from eigenveil.release.content import decode_arrays, read_statement
-from eigenveil.release.receipts import require_paid
+from eigenveil.privacy import GROUP, Adjacency
+from eigenveil.release import decode_arrays, files, read_statement, require_paid
 from eigenveil.report.page import render
-from eigenveil.storage import release_files as files
 from tests.cli.conftest import fails, invoke
 
 ROOT = Path(__file__).parents[2]

@@ -13,8 +13,8 @@ import pytest
 
 from eigenveil import Release
 from eigenveil.exceptions import UncheckedPageError, VerificationError
+from eigenveil.release import files
 from eigenveil.report.page import PAGE_FORMAT
-from eigenveil.storage import release_files as files
 from tests.cli.conftest import fails, invoke
 
 EARLIER = Path(__file__).parent / "stored" / "earlier"

@@ -14,7 +14,8 @@ import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, MissingExtraError
-from eigenveil.release.export import annotate, export
+from eigenveil.release import annotate
+from eigenveil.release.export import export
 from tests.storage.test_reservation import FullDisk
 
 RNG = np.random.default_rng(3)

@@ -11,11 +11,11 @@ import pytest
 
 from eigenveil import PrivatePCA, Release
 from eigenveil.exceptions import EigenveilError, InvalidParameterError, VerificationError
+from eigenveil.release import files as stored
 from eigenveil.release import generate_key
 from eigenveil.release.export import export
 from eigenveil.report import write
-from eigenveil.storage import release_files as stored
-from eigenveil.storage.archive import unzip
+from eigenveil.storage import unzip
 from tests.cli.conftest import invoke
 from tests.report.test_page_check import reseal
 

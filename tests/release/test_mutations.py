@@ -20,10 +20,11 @@ import pytest
 from eigenveil import PrivateCovariance, PrivatePCA, Release
 from eigenveil.cli.summary import headline
 from eigenveil.exceptions import EigenveilError, VerificationError
-from eigenveil.release.export import FORMATS, export
+from eigenveil.release import FORMATS
+from eigenveil.release import files as stored
+from eigenveil.release.export import export
 from eigenveil.report import figures
 from eigenveil.report.page import PAGE_FORMAT
-from eigenveil.storage import release_files as stored
 from tests.cli.conftest import invoke
 from tests.release.test_owners import federated
 

@@ -18,16 +18,11 @@ import eigenveil.release
 from eigenveil import Release
 from eigenveil.cli import main
 from eigenveil.exceptions import InvalidParameterError, VerificationError
-from eigenveil.privacy.adjacency import Adjacency, Unit
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import Pure
-from eigenveil.privacy.federated import FederatedGuarantee
-from eigenveil.privacy.guarantee import Kind
-from eigenveil.release import Contribution, schema
+from eigenveil.privacy import Adjacency, Budget, Contribution, FederatedGuarantee, Kind, Pure, Unit
+from eigenveil.release import content as schema
 from eigenveil.release.export import export
 from eigenveil.report import figures, write
-from eigenveil.report.page import render
-from eigenveil.report.page.owners import promises
+from eigenveil.report.page import promises, render
 from tests.report.test_page import Page
 
 from .samples import HOSTILE, guarantee, settings

@@ -6,7 +6,7 @@ import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA, Release
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.release.projection import Projection
+from eigenveil.release import Projection
 
 ROWS = np.random.default_rng(5).standard_normal((300, 4)) * [4, 1, 1, 1] + [9, 0, 0, 0]
 FRAME = pd.DataFrame(ROWS, columns=list("abcd"))

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import eigenveil.release
 from eigenveil import PrivateCovariance, PrivatePCA, Release, open_rows
 from eigenveil.exceptions import InvalidParameterError, VerificationError
-from eigenveil.release import schema
+from eigenveil.release import content as schema
 
 ROWS = np.random.default_rng(0).standard_normal((40, 4))
 SCHEMA = json.loads(

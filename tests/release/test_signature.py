@@ -15,8 +15,7 @@ from eigenveil.exceptions import (
     MissingExtraError,
     VerificationError,
 )
-from eigenveil.release import generate_key, private_key
-from eigenveil.release.signature import Signature, fingerprint
+from eigenveil.release import Signature, fingerprint, generate_key, private_key
 
 ROWS = np.random.default_rng(0).standard_normal((40, 4))
 RELEASE = PrivatePCA(2, epsilon=1.0, delta=1e-6).fit(ROWS).release_

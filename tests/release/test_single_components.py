@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from eigenveil.exceptions import VerificationError
-from eigenveil.release.invariants import check_arrays
+from eigenveil.release import check_arrays
 from tests.release.samples import components
 
 MIXING = np.array([[0.9, 0.05], [0.05, 0.9]])

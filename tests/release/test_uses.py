@@ -5,7 +5,7 @@ import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.release.uses import (
+from eigenveil.release import (
     conditional_means,
     factor_analysis,
     least_variance_weights,

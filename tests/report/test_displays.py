@@ -11,16 +11,17 @@ from sklearn.exceptions import NotFittedError
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import InvalidParameterError, MissingExtraError
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Composed, Gaussian
+from eigenveil.privacy import Adjacency, Composed, Gaussian
 from eigenveil.report import (
+    GREY,
+    NOISE,
+    SIGNAL,
     CovarianceDisplay,
     LoadingsDisplay,
     PlanDisplay,
     ScreeDisplay,
     SpendDisplay,
 )
-from eigenveil.report.displays.canvas import GREY, NOISE, SIGNAL
 from tests.release.samples import HOSTILE, components, covariance
 
 matplotlib.use("Agg")

@@ -7,8 +7,7 @@ import pytest
 
 from eigenveil import Ledger, PrivateCovariance, Release
 from eigenveil.exceptions import InvalidParameterError, MissingExtraError
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.privacy import Adjacency, Gaussian
 from eigenveil.report import figures, write
 from tests.release.samples import components, covariance
 

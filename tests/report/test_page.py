@@ -12,10 +12,9 @@ from eigenveil import Ledger, PrivateCovariance, PrivatePCA, Release
 from eigenveil.cli.summary import components as components_table
 from eigenveil.cli.summary import headline
 from eigenveil.exceptions import ColumnsLeftOutWarning
-from eigenveil.privacy.ledger import Balance
-from eigenveil.report.page import render
-from eigenveil.report.page.owners import promise
-from eigenveil.report.views import left_out
+from eigenveil.privacy import Balance
+from eigenveil.report import left_out
+from eigenveil.report.page import promise, render
 from tests.release.samples import HOSTILE, components, covariance, guarantee, regression
 
 VOID = {"meta", "rect", "path"}

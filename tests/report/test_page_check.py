@@ -14,9 +14,9 @@ import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA, Release
 from eigenveil.exceptions import UncheckedPageError, VerificationError
-from eigenveil.release.signature import Signature
+from eigenveil.release import Signature
+from eigenveil.report import eigenvalues
 from eigenveil.report.page import PAGE_FORMAT
-from eigenveil.report.views import eigenvalues
 from tests.cli.conftest import fails, invoke
 from tests.release.samples import components, covariance, regression
 from tests.release.test_owners import federated

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from eigenveil.privacy.ledger import Balance
-from eigenveil.report.views import correlations, loadings, spectrum, spending
+from eigenveil.privacy import Balance
+from eigenveil.report import correlations, loadings, spectrum, spending
 from tests.release.samples import components, covariance
 
 

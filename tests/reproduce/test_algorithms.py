@@ -5,7 +5,7 @@ import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.reproduce.algorithms import ALGORITHMS, algorithm
+from eigenveil.papers import ALGORITHMS, algorithm
 
 MANY = {"AdaDPO", "TAdaDPO", "k-DP-PCA", "DP-PCA"}  # records that they need
 

@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivatePCA
-from eigenveil.data import open_rows
-from eigenveil.data.matrices import MatrixSource
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms import BoxedOjaPCA
-from eigenveil.mechanisms.truncated_mean import printed_cost
-from eigenveil.numerics.random import SimulationSource
-from eigenveil.reproduce.printed.boxed_tangent_oja import BoxedTangentOja, BoxedTangentOjaPCA
-from eigenveil.reproduce.printed.schedules import SpikedRate
+from eigenveil.numerics import SimulationSource
+from eigenveil.papers.kpca import (
+    BoxedOjaPCA,
+    BoxedTangentOja,
+    BoxedTangentOjaPCA,
+    SpikedRate,
+    printed_cost,
+)
+from eigenveil.rows import MatrixSource, open_rows
 from tests.mechanisms.test_dp_pca import CLIP, D, off, planes, spiked
 from tests.mechanisms.test_spread import gate
 
@@ -57,13 +59,13 @@ def test_tangent_steps_see_nothing_along_the_basis():
 
 
 def _one_batch(rows, size, charged):
-    from eigenveil.data.batches import Batches
+    from eigenveil.exact import Batches
 
     return Batches(open_rows(rows), charged.adjacency).take(size)
 
 
 def test_as_a_mechanism_of_the_estimator(monkeypatch):
-    monkeypatch.setattr("eigenveil.estimators.fitting.SystemSource", lambda: SimulationSource(0))
+    monkeypatch.setattr("eigenveil.estimators.base.SystemSource", lambda: SimulationSource(0))
     rows = spiked(90_000, sigma=0.05)
     model = PrivatePCA(
         1, epsilon=1.0, delta=0.01, mechanism=BoxedTangentOja(warm_batches=2), centring="none"

@@ -5,23 +5,28 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.reproduce.claims import (
+from eigenveil.papers import (
     Claim,
+    Compared,
+    Figure,
+    Method,
+    Panel,
     Results,
     above,
     at_most,
     below,
     best_of,
+    document,
     every,
     falls,
     gains,
+    lines,
     near,
     often_below,
     rises,
     steady,
+    total,
 )
-from eigenveil.reproduce.figure import Compared, Figure, Method, Panel
-from eigenveil.reproduce.summary import document, lines, total
 
 CURVES = {  # means along the axis
     "low": [1.0, 0.5, 0.25],

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from eigenveil.exceptions import EigenveilError
-from eigenveil.numerics.metrics import subspace_distance
-from eigenveil.numerics.spiked_model import SpikedModel
-from eigenveil.reproduce.printed.federated import Client, algorithm_1, fed_dp_oja
-from eigenveil.reproduce.simulation import UNIT_ROWS
-from eigenveil.reproduce.spiked import draw_rows
+from eigenveil.numerics import subspace_distance
+from eigenveil.papers import UNIT_ROWS
+from eigenveil.papers.fed import Client, algorithm_1, fed_dp_oja
+from eigenveil.papers.spiked import SpikedModel, draw_rows
 
 LAW = SpikedModel(
     rank=2, smallest_spike=20.0, largest_spike=20.0, noise_variance=1.0, form="federated"

@@ -3,8 +3,7 @@
 import re
 from pathlib import Path
 
-from eigenveil.reproduce import figures
-from eigenveil.reproduce.algorithms import ALGORITHMS
+from eigenveil.papers import ALGORITHMS, figures
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "papers"
@@ -33,5 +32,4 @@ def test_quoted_names_are_algorithms():
 def test_every_figure_is_spoken_of_on_its_page():
     for name in figures():
         paper = name.partition(":")[0]
-        page = "spiked" if paper == "kimjung" else paper
-        assert name in (FOLDER / f"{page}.md").read_text("utf-8"), name
+        assert name in (FOLDER / f"{paper}.md").read_text("utf-8"), name

@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.reproduce.figure import Figure, Method, Panel
-from eigenveil.reproduce.runner import run, tasks
-from eigenveil.reproduce.stored import Stored
+from eigenveil.papers import Figure, Method, Panel, Stored, run, tasks
 
 CALLS = []
 
@@ -144,8 +142,8 @@ from dataclasses import replace
 from tests.reproduce import test_runner
 from tests.reproduce.slow import work
 figure = replace(test_runner.FIGURE, work=work)
-from eigenveil.reproduce.runner import run
-from eigenveil.reproduce.stored import Stored
+from eigenveil.papers import run
+from eigenveil.papers import Stored
 if __name__ == "__main__":
     run(figure, Path(sys.argv[1]), scale="small", repeats=3, data=Stored(), jobs=int(sys.argv[2]))
 """

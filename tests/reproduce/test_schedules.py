@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from eigenveil.reproduce.printed.schedules import SpikedRate, StepDecay
+from eigenveil.papers.kpca import SpikedRate, StepDecay
 
 
 def test_step_decay_falls_as_printed_before_and_after_the_cutoff():

@@ -9,9 +9,8 @@ import threading
 import pytest
 
 from eigenveil.exceptions import BusyError, StateError
-from eigenveil.federated.answers import Answers
-from eigenveil.storage import durable
-from eigenveil.storage.durable import locked, replace_file, unchanged
+from eigenveil.federated import Answers
+from eigenveil.storage import durable, locked, replace_file, unchanged
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="a file in use cannot be removed there")
 
@@ -19,7 +18,7 @@ POSIX = pytest.mark.skipif(os.name == "nt", reason="a file in use cannot be remo
 def held_elsewhere(path):
     """Whether another process finds it in use."""
     code = (
-        "import sys; from pathlib import Path; from eigenveil.storage.durable import locked\n"
+        "import sys; from pathlib import Path; from eigenveil.storage import locked\n"
         "from eigenveil.exceptions import BusyError\n"
         "try:\n    with locked(Path(sys.argv[1])): print('free')\n"
         "except BusyError: print('held')"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eigenveil.storage.paths import read_regular, real_path
+from eigenveil.storage import read_regular, real_path
 
 HAS_PIPES = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="has no pipes")
 
@@ -41,8 +41,8 @@ import pathlib, sys
 import eigenveil
 from eigenveil.cli import main
 from eigenveil.exceptions import EigenveilError
-from eigenveil.federated.configuration import read_server
-from eigenveil.federated.flower.keys import node_key
+from eigenveil.federated import read_server
+from eigenveil.federated import node_key
 
 pipe = pathlib.Path(sys.argv[1]) / "pipe"
 for read in (

@@ -11,8 +11,8 @@ import pytest
 
 from eigenveil import PrivatePCA, Release
 from eigenveil.exceptions import InvalidParameterError, VerificationError
-from eigenveil.storage import places
-from eigenveil.storage.reservation import abandon, reserved
+from eigenveil.storage import abandon, reserved
+from eigenveil.storage import paths as places
 
 ROWS = np.random.default_rng(0).standard_normal((40, 3))
 RELEASE = PrivatePCA(2, epsilon=1.0, delta=1e-6).fit(ROWS).release_
@@ -85,7 +85,7 @@ def test_a_killed_run_leaves_an_empty_name_and_no_lost_room(name, tmp_path):
     code = """
 import os, sys
 from pathlib import Path
-from eigenveil.storage.reservation import reserved
+from eigenveil.storage import reserved
 
 with reserved(Path(sys.argv[1])) as place:
     place.make_room(10**6)

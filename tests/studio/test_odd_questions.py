@@ -141,7 +141,7 @@ def test_a_browser_that_goes_leaves_no_traceback(studio, caplog, path):
 def test_a_full_disk_while_a_file_is_received_is_one_line(browser, monkeypatch):
     id = browser.tell("received").json()["id"]
     monkeypatch.setattr(
-        "eigenveil.studio.received.Received.place",
+        "eigenveil.studio.folder.Received.place",
         lambda *_: (_ for _ in ()).throw(OSError(28, "full")),
     )
     monkeypatch.setattr("pathlib.Path.open", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))

@@ -11,9 +11,9 @@ import pytest
 
 from eigenveil import Ledger, PrivatePCA, Release, open_rows
 from eigenveil.cli import main
-from eigenveil.cli.fit import command as fit_command
-from eigenveil.cli.following import command_line
-from eigenveil.studio.words import release_options
+from eigenveil.cli.next_command import command_line
+from eigenveil.cli.releases import fit as fit_command
+from eigenveil.studio.commands import release_options
 from tests.cli.conftest import invoke
 from tests.planner.few import few_simulations
 from tests.studio.choices import LEDGER, chosen, confirmed, finished

@@ -10,7 +10,7 @@ import pytest
 from eigenveil import PrivateCovariance, PrivatePCA, PrivateRegression, Release, open_rows
 from eigenveil.exceptions import ColumnsLeftOutWarning
 from eigenveil.release import generate_key
-from eigenveil.report.captured import captured_sentence
+from eigenveil.report import captured_sentence
 from tests.studio.conftest import NAMES, SECRET, Browser
 
 
@@ -124,7 +124,7 @@ def test_only_files_of_a_release_are_taken(browser):
 
 
 def test_all_files_together_are_bounded(browser, monkeypatch):
-    monkeypatch.setattr("eigenveil.studio.received._LARGEST", 10)
+    monkeypatch.setattr("eigenveil.studio.folder._LARGEST", 10)
     id = browser.tell("received").json()["id"]
     assert browser.drop(f"received/{id}/release.json", b"x" * 8).status_code == 200
     assert browser.drop(f"received/{id}/arrays.npz", b"x" * 8).status_code == 400

@@ -13,9 +13,7 @@ import pytest
 
 from eigenveil import Release
 from eigenveil.exceptions import BudgetExceededError, BusyError
-from eigenveil.privacy.account import Account
-from eigenveil.privacy.adjacency import Adjacency, Unit
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.privacy import Account, Adjacency, Gaussian, Unit
 from eigenveil.studio.runs import Run, Runs
 from tests.cli.conftest import invoke
 from tests.planner.few import few_simulations

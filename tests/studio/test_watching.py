@@ -3,11 +3,9 @@
 import pytest
 
 from eigenveil import Ledger
-from eigenveil.federated.codes import Code
-from eigenveil.federated.journal import Event, Happening, Journal
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian, Pure
-from eigenveil.storage.places import JOURNAL
+from eigenveil.federated import Code, Event, Happening, Journal
+from eigenveil.privacy import Adjacency, Gaussian, Pure
+from eigenveil.storage import JOURNAL
 from tests.cli.conftest import invoke
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from eigenveil.mechanisms.scalars.captured import Captured
+from eigenveil.mechanisms import Captured
 from tests.truth.components import SeenMoment, judged_components
 from tests.truth.judge import (
     ABOVE_FLOOR,

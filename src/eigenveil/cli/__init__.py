@@ -14,32 +14,41 @@ from eigenveil.exceptions import EigenveilError
 
 __all__ = ["main"]
 
-# A new command is a line here and a file of its name beside this one. One stands above the others,
-# as it runs them.
-_HOMES = {"studio": "eigenveil.studio.command"}
+# Commands: the module with a function of that name, and a line for help.
 _COMMANDS = {
-    "demo": "Release components and covariances of two public data sets.",
-    "studio": "Open a page on this computer to plan, release, read and watch.",
-    "sample": "Write a made-up hospital table to try things on.",
-    "plan": "Predict errors and recommend a mechanism, from public numbers.",
-    "fit": "Release principal components of a table.",
-    "covariance": "Release the covariance matrix of a table.",
-    "regress": "Release a linear regression of a column on the others.",
-    "stream": "Release components of rows that arrive over days.",
-    "watch": "Release a fresh answer about all rows so far, every day.",
-    "federate": "Release from tables that stay with several owners.",
-    "transform": "Compute scores of rows under a release of components.",
-    "report": "Write a page for people, and figures, from a release folder.",
-    "inspect": "Show what a release folder holds and promises.",
-    "verify": "Check a release folder.",
-    "sign": "Sign a release folder.",
-    "keygen": "Make a key to sign with.",
-    "export": "Write a release in the formats of other tools.",
-    "audit": "Attack a mechanism and compare with what it claims.",
-    "mechanisms": "List all mechanisms.",
-    "reproduce": "Run figures of the papers again and judge what they claim.",
-    "ledger": "Create and read budget ledgers.",
+    "demo": ("demo", "Release components and covariances of two public data sets."),
+    "studio": (
+        "eigenveil.studio.command",
+        "Open a page on this computer to plan, release, read and watch.",
+    ),
+    "sample": ("demo", "Write a made-up hospital table to try things on."),
+    "plan": ("plan", "Predict errors and recommend a mechanism, from public numbers."),
+    "fit": ("releases", "Release principal components of a table."),
+    "covariance": ("releases", "Release the covariance matrix of a table."),
+    "regress": ("releases", "Release a linear regression of a column on the others."),
+    "stream": ("arrivals", "Release components of rows that arrive over days."),
+    "watch": ("arrivals", "Release a fresh answer about all rows so far, every day."),
+    "federate": ("federate", "Release from tables that stay with several owners."),
+    "transform": ("transform", "Compute scores of rows under a release of components."),
+    "report": ("folders", "Write a page for people, and figures, from a release folder."),
+    "inspect": ("folders", "Show what a release folder holds and promises."),
+    "verify": ("folders", "Check a release folder."),
+    "sign": ("folders", "Sign a release folder."),
+    "keygen": ("folders", "Make a key to sign with."),
+    "export": ("folders", "Write a release in the formats of other tools."),
+    "audit": ("mechanisms", "Attack a mechanism and compare with what it claims."),
+    "mechanisms": ("mechanisms", "List all mechanisms."),
+    "reproduce": ("reproduce", "Run figures of the papers again and judge what they claim."),
+    "ledger": ("ledger", "Create and read budget ledgers."),
 }
+
+
+def command(name: str) -> click.Command:
+    """Return a command; its module is imported now."""
+    home = _COMMANDS[name][0]
+    module = import_module(home if "." in home else f"eigenveil.cli.{home}")
+    found: click.Command = getattr(module, name)
+    return found
 
 
 class _Lazy(click.Group):
@@ -51,8 +60,7 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in _COMMANDS:
             return None
-        command: click.Command = import_module(_HOMES.get(name, f"eigenveil.cli.{name}")).command
-        return command
+        return command(name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -65,7 +73,7 @@ class _Lazy(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> object:
         try:

@@ -1,4 +1,4 @@
-"""``eigenveil demo``: the main job on data that travel with scikit-learn."""
+"""``eigenveil demo`` and ``eigenveil sample``: try the main job on public and made-up data."""
 
 from datetime import datetime
 from pathlib import Path
@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from eigenveil.cli.options import PATH
 from eigenveil.cli.printing import say
-from eigenveil.cli.stopping import stoppable
+from eigenveil.cli.progress import stoppable
 from eigenveil.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from eigenveil.estimators import PrivateCovariance, PrivatePCA
+    from eigenveil.estimators.covariance import PrivateCovariance
+    from eigenveil.estimators.pca import PrivatePCA
 
-__all__ = ["command"]
 
 EPSILON, DELTA = 1.0, 1e-6
 
@@ -53,7 +54,7 @@ def _tables() -> list[_Table]:
     show_default=True,
     help="Folder for the releases and ledgers of this run.",
 )
-def command(output: Path) -> None:
+def demo(output: Path) -> None:
     """Release principal components and covariances of two public data sets."""
     folder = output / datetime.now().strftime("%Y%m%d-%H%M%S-%f")
     try:
@@ -66,10 +67,11 @@ def command(output: Path) -> None:
 
 def _release_all(folder: Path) -> None:
     """Release both tables, and say how good the releases are."""
-    from eigenveil.estimators import PrivateCovariance, PrivatePCA
+    from eigenveil.estimators.covariance import PrivateCovariance
+    from eigenveil.estimators.pca import PrivatePCA
     from eigenveil.privacy.ledger import Ledger
-    from eigenveil.release import Release
-    from eigenveil.report.captured import captured_sentence
+    from eigenveil.release.artefact import Release
+    from eigenveil.report.views import captured_sentence
 
     say(f"Private PCA and covariance, each at epsilon = {EPSILON:g}, delta = {DELTA:g}", "")
     say(f"{'table':<15}{'rows x columns':<16}{'released':<20}how good it is")
@@ -126,3 +128,49 @@ def _qualities(
         (f"{k} components", found),
         ("covariance matrix", f"relative error {error:.2f} (a zero matrix has 1.00)"),
     ]
+
+
+@click.command("sample")
+@click.argument("file", type=PATH)
+@click.option(
+    "--rows",
+    type=click.IntRange(1, 1_000_000),
+    default=20_000,
+    show_default=True,
+    help="Number of admissions.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=1,
+    show_default=True,
+    help="Seed. Another one makes another table of the same kind.",
+)
+def sample(file: Path, rows: int, seed: int) -> None:
+    """Write a made-up hospital table to try things on: FILE is a new CSV file.
+
+    Fifteen columns with an id, a date, categories, missing cells and values such as <0.5. The same
+    rows and seed give the same file. Nobody in it exists.
+    """
+    columns = write_sample(file, rows, seed)
+    say(f"{file}: {rows:,} made-up admissions in {columns} columns; nobody in it exists")
+
+
+def write_sample(file: Path, rows: int, seed: int) -> int:
+    """Write the made-up table to a new CSV file; return its number of columns."""
+    import csv
+    import io
+
+    from eigenveil.datasets.patients import Patients
+    from eigenveil.storage.paths import require_new, write_new
+
+    if file.suffix.lower() != ".csv":
+        raise InvalidParameterError(f"{file.name}: give a name in .csv")
+    require_new(file)
+    table = Patients(rows, seed)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table.names)
+    writer.writerows(table.records())
+    write_new({file: text.getvalue().encode("utf-8")})
+    return len(table.names)

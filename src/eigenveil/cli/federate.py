@@ -11,8 +11,6 @@ from eigenveil.cli.options import ABOUT, COUNT, JSON, NAMES, PATH, with_options
 from eigenveil.cli.printing import say
 from eigenveil.exceptions import EigenveilError
 
-__all__ = ["command"]
-
 _INSECURE = click.option(
     "--insecure",
     is_flag=True,
@@ -41,11 +39,11 @@ def _configured() -> Iterator[None]:
 
 
 @click.group("federate")
-def command() -> None:
+def federate() -> None:
     """Release components of tables that several owners keep to themselves."""
 
 
-@command.command("init")
+@federate.command("init")
 @click.argument("folder", type=PATH)
 @click.option("--name", required=True, help="Name of the federation: one name for one release.")
 @click.option(
@@ -74,12 +72,12 @@ def _init(folder: Path, owners: tuple[str, ...], **options: Any) -> None:
 
     The new FOLDER gets one file for the server and one for each owner.
     """
-    from eigenveil.cli.federate_init import write_files
+    from eigenveil.cli.federate_files import write_files
 
     write_files(folder, owners=owners, **options)
 
 
-@command.command("server")
+@federate.command("server")
 @click.argument("config", type=PATH, metavar="CONFIG.toml")
 @_INSECURE
 @with_options(*ABOUT)
@@ -90,14 +88,14 @@ def _server(config: Path, insecure: bool, as_json: bool, **about: str | None) ->
     A server that was stopped goes on when it is started again: owners send what they have answered.
     """
     with _configured():
-        from eigenveil.cli.federate_server import run
+        from eigenveil.cli.federate_run import run_server
         from eigenveil.federated.configuration import read_server
 
         chosen = read_server(config, insecure=insecure)
-        run(chosen, insecure=insecure, as_json=as_json, about=about)
+        run_server(chosen, insecure=insecure, as_json=as_json, about=about)
 
 
-@command.command("client")
+@federate.command("client")
 @click.argument("config", type=PATH, metavar="CONFIG.toml")
 @_INSECURE
 @JSON
@@ -108,19 +106,19 @@ def _client(config: Path, insecure: bool, as_json: bool) -> None:
     again, the owner sends the same answer.
     """
     with _configured():
-        from eigenveil.cli import federate_client
+        from eigenveil.cli.federate_run import run_client
         from eigenveil.federated.configuration import ClientConfiguration, read_client
 
         chosen = read_client(config, insecure=insecure)
         if isinstance(chosen, ClientConfiguration):
-            federate_client.run(chosen, insecure=insecure, as_json=as_json)
+            run_client(chosen, insecure=insecure, as_json=as_json)
         else:
-            from eigenveil.cli import federate_sums
+            from eigenveil.cli.federate_files import run_secure_client
 
-            federate_sums.run(chosen, insecure=insecure, as_json=as_json)
+            run_secure_client(chosen, insecure=insecure, as_json=as_json)
 
 
-@command.command("status")
+@federate.command("status")
 @click.argument("place", type=PATH, metavar="FOLDER|CONFIG.toml")
 @JSON
 def _status(place: Path, as_json: bool) -> None:
@@ -134,7 +132,7 @@ def _status(place: Path, as_json: bool) -> None:
         tell(place, as_json=as_json)
 
 
-@command.group("keys")
+@federate.group("keys")
 def _keys() -> None:
     """Make the server's certificate and the owners' keys."""
 
@@ -194,7 +192,7 @@ def _keys_sums(name: str, output: Path) -> None:
     agreement gets NAME.sums.pub; compare its fingerprint by another way.
     """
     from eigenveil.federated.messages import check_name
-    from eigenveil.release import generate_key
+    from eigenveil.release.signature import generate_key
 
     key = output / f"{check_name('NAME', name)}.sums"
     output.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -205,7 +203,7 @@ def _keys_sums(name: str, output: Path) -> None:
     say(f'next: signing_key = "{key}.pub" in the server\'s [owners.{name}]', err=True)
 
 
-@command.command("agreement")
+@federate.command("agreement")
 @click.argument("config", type=PATH, metavar="CONFIG.toml")
 @click.option(
     "-o",
@@ -221,13 +219,13 @@ def _agreement(config: Path, output: Path) -> None:
     Every owner gets the file, compares its fingerprint with the others by voice, and signs it.
     """
     with _configured():
-        from eigenveil.cli.federate_sums import write_agreement
+        from eigenveil.cli.federate_files import write_agreement
         from eigenveil.federated.configuration import read_server
 
         write_agreement(read_server(config, insecure=True).agreement, output)
 
 
-@command.command("agree")
+@federate.command("agree")
 @click.argument("file", type=PATH, metavar="AGREEMENT")
 @click.option(
     "--key",
@@ -248,12 +246,12 @@ def _agree(file: Path, key: Path, fingerprint: str | None, output: Path | None) 
     Give its fingerprint to sign it. First compare that with every other owner, by voice or on
     paper: everything rests on the keys in it.
     """
-    from eigenveil.cli.federate_sums import agree
+    from eigenveil.cli.federate_files import agree
 
     agree(file, key, fingerprint, output)
 
 
-@command.command("demo")
+@federate.command("demo")
 @click.option(
     "--folder",
     type=PATH,

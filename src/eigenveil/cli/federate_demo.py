@@ -25,20 +25,18 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
 from eigenveil.cli.printing import say
-from eigenveil.cli.stopping import stoppable
-from eigenveil.estimators import PrivatePCA
+from eigenveil.cli.progress import stoppable
+from eigenveil.estimators.pca import PrivatePCA
 from eigenveil.exceptions import EigenveilError
 from eigenveil.federated.configuration import read_server
 from eigenveil.federated.flower.keys import make_certificate, make_node_key
-from eigenveil.federated.private import private_file
 from eigenveil.federated.secure.agreement import SecureAgreement
 from eigenveil.numerics.metrics import captured_variance, subspace_distance
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.release import Release, generate_key, private_key
-from eigenveil.storage.places import require_new
+from eigenveil.release.artefact import Release
+from eigenveil.release.signature import generate_key, private_key
+from eigenveil.storage.paths import private_file, require_new
 from eigenveil.text import typed
-
-__all__ = ["run"]
 
 _K, _DELTA, _BOUNDS = 2, 1e-6, (0, 16)
 _STRIDE = 1000  # has no divisor in common with the number of records

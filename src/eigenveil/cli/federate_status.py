@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 from eigenveil.cli.printing import say, say_json
 from eigenveil.exceptions import EigenveilError, StateError
 from eigenveil.federated.agreement import Agreement, Limits
-from eigenveil.federated.configuration import JOURNAL, read_server
+from eigenveil.federated.configuration import read_server
 from eigenveil.federated.journal import Event, Happening, Journal
 from eigenveil.federated.messages import Declaration, decode
+from eigenveil.storage.paths import JOURNAL
 from eigenveil.text import plural, printable
-
-__all__ = ["asked_for", "history", "line", "read", "standing", "tell"]
 
 if TYPE_CHECKING:
     from eigenveil.federated.secure.agreement import SecureAgreement

@@ -14,8 +14,6 @@ from eigenveil.text import is_formula, printable
 if TYPE_CHECKING:
     from eigenveil.privacy.ledger import Ledger
 
-__all__ = ["as_csv", "command", "history"]
-
 
 _PROTECTED = {"row": "one row", "person": "all rows of one id"}
 _COUNTED = {
@@ -44,11 +42,11 @@ class _Protected(click.ParamType):  # type: ignore[type-arg]
 
 
 @click.group("ledger")
-def command() -> None:
+def ledger() -> None:
     """Create and read budget ledgers."""
 
 
-@command.command("init")
+@ledger.command("init")
 @click.argument("file", type=PATH)
 @with_options(
     *BUDGET,
@@ -68,7 +66,7 @@ def command() -> None:
 def _init(file: Path, **terms: Any) -> None:
     """Start a ledger FILE with a total budget for one table."""
     from eigenveil.privacy.ledger import Ledger
-    from eigenveil.storage.places import require_outside
+    from eigenveil.storage.paths import require_outside
 
     require_outside(file)
     given = {name: value for name, value in terms.items() if value is not None}
@@ -77,12 +75,12 @@ def _init(file: Path, **terms: Any) -> None:
     say(f"{file}: {ledger.summary()}, {_promise(ledger.unit, ledger.adjacency.value)}")
 
 
-@command.command("show")
+@ledger.command("show")
 @click.argument("file", type=PATH)
 @JSON
 def _show(file: Path, as_json: bool) -> None:
     """Say what was spent of what, and what is left."""
-    from eigenveil.cli.balance import balance
+    from eigenveil.cli.releasing import balance
     from eigenveil.privacy.ledger import Ledger
 
     state = balance(Ledger(file))
@@ -106,7 +104,7 @@ def _show(file: Path, as_json: bool) -> None:
         )
 
 
-@command.command("history")
+@ledger.command("history")
 @click.argument("file", type=PATH)
 @JSON
 def _show_history(file: Path, as_json: bool) -> None:
@@ -125,16 +123,16 @@ def _show_history(file: Path, as_json: bool) -> None:
         say(line.format(**{**entry, "alone": told, "failed": failed}))
 
 
-@command.command("export")
+@ledger.command("export")
 @click.argument("file", type=PATH)
 @click.option(
     "-o", "--output", type=PATH, required=True, metavar="FILE.csv|.json", help="New file to write."
 )
 def _export(file: Path, output: Path) -> None:
     """Write every charge to a CSV or JSON file."""
-    from eigenveil.cli.balance import balance
+    from eigenveil.cli.releasing import balance
     from eigenveil.privacy.ledger import Ledger
-    from eigenveil.storage.places import require_new
+    from eigenveil.storage.paths import require_new
 
     require_new(output, "choose a new file")
     ledger = Ledger(file)

@@ -5,14 +5,21 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from eigenveil.cli.printing import say
-from eigenveil.cli.strict_json import strict_json
-from eigenveil.cli.values import Assignment, Encoded, Limited, Names, OrPrivate, PerColumn
+from eigenveil.cli.values import (
+    Assignment,
+    Encoded,
+    Limited,
+    Names,
+    OrPrivate,
+    PerColumn,
+    strict_json,
+)
 from eigenveil.exceptions import (
     ColumnsLeftOutWarning,
     ComponentsWarning,
@@ -26,45 +33,6 @@ from eigenveil.exceptions import (
 from eigenveil.storage.paths import read_regular
 from eigenveil.text import did_you_mean
 
-__all__ = [
-    "ABOUT",
-    "ADJACENCY",
-    "AS_WRITTEN",
-    "BOUNDS",
-    "BUDGET",
-    "CELLS",
-    "CENTRING",
-    "CONFIG",
-    "COUNT",
-    "DROP",
-    "INVALID",
-    "JSON",
-    "KEY",
-    "LEDGER",
-    "NAMES",
-    "OUTPUT",
-    "PATH",
-    "PROGRESS",
-    "ROW_NORM",
-    "SCALE_OF_COMPONENTS",
-    "SCALE_OF_COVARIANCE",
-    "SCALE_OF_PLAN",
-    "SCALE_OF_STREAM",
-    "SHOW_SCORES",
-    "SHOW_SCORES_BY",
-    "SIGN",
-    "STATED_LEVELS",
-    "TABLE_VERSION",
-    "UNIT",
-    "VARIANCES",
-    "K",
-    "asked",
-    "beware",
-    "bewaring",
-    "of_release",
-    "stated_budget",
-    "with_options",
-]
 Option = Callable[[Any], Any]
 _LARGEST_CONFIG = 1 << 24  # bytes
 _DEEPEST = 200  # folders in a path: Python makes them one inside the other
@@ -417,3 +385,21 @@ def stated_budget(ctx: click.Context) -> dict[str, float]:
     elif typed and "rho" not in typed:
         given["rho"] = None
     return {name: value for name, value in given.items() if value is not None}
+
+
+_AS_THEY_ARE = ("bounds", "row_norm", "variances")
+_STANDARDISING = ("auto", "correlation")
+_SAME_KIND = 1000  # columns: so many are mostly genes, words or pixels, of one kind
+
+
+def default_scale(
+    n_columns: int, options: Mapping[str, Any], *, named: bool
+) -> Literal["private"] | None:
+    """Return the scale of components where none is stated: columns with names have units.
+
+    Columns without names, of one kind (a thousand and more) or a single one are taken as they are,
+    and so is whatever is stated about rows as they are. All of this is public.
+    """
+    stated = any(options.get(name) for name in _AS_THEY_ARE)
+    free = not stated and options["mechanism"] in _STANDARDISING
+    return "private" if named and 1 < n_columns < _SAME_KIND and free else None

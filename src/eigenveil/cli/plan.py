@@ -19,18 +19,19 @@ from eigenveil.cli.options import (
     K,
     asked,
     beware,
+    default_scale,
     stated_budget,
     with_options,
 )
 from eigenveil.cli.printing import say, say_json
-from eigenveil.cli.values import Names
+from eigenveil.cli.values import Names, per_column
 from eigenveil.exceptions import EigenveilError, InvalidParameterError
 from eigenveil.text import percent, plural
 
 if TYPE_CHECKING:
-    from eigenveil.planner import Needed, Prediction, Recommendation, Situation
+    from eigenveil.planning.prediction import Needed, Prediction, Recommendation
+    from eigenveil.planning.request import Situation
 
-__all__ = ["command"]
 
 _LOST = 0.5  # of the variance within reach
 _DROWNED = 0.9  # relative error; that of the zero matrix is 1
@@ -39,17 +40,21 @@ _UNITS = "hint: columns in different units drown one another: --scale private st
 _UNITS_STATED = "hint: columns in different units drown one another: state --scale or --bounds"
 _ONE_UNIT = "--scale same, where all columns share one unit, spends nothing on them"
 _EMPTY_CELLS = "hint: if cells may be empty, add --on-missing centre"
+
 _PRIVATE_RANK = (
     "components   planned for {k}: --k private finds the number with a tenth of the budget, which "
     "the prediction leaves out"
 )
+
 _UNIT_ROWS = (
     "directions of rows scaled to unit length; --row-norm private asks for those of the covariance"
 )
+
 _STANDARDISED = (
     "components of standardised columns (correlations), of rows pulled in to the released limits; "
     "--scale same asks for those of columns as they are"
 )
+
 _OWN = (
     "directions of the covariance, of clipped rows; --mechanism spherical asks for those of unit "
     "rows, with less noise"
@@ -115,17 +120,17 @@ _OWN = (
     JSON,
 )
 @click.pass_context
-def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
+def plan(ctx: click.Context, /, data: str | None, **options: Any) -> None:
     """Predict the error of every mechanism and recommend one, from public numbers.
 
     Nothing is charged. Only the number of rows and the names of columns are read from DATA. Takes
     every option of fit, and ends with the command that releases as planned. Under add-remove
     neighbours the number of rows is private: give --rows, a guess that is public.
     """
-    from eigenveil.cli.following import release_command, start_of_ledger, tell_commands
+    from eigenveil.cli.next_command import release_command, start_of_ledger, tell_commands
     from eigenveil.cli.rows import by_levels
-    from eigenveil.cli.situation import situation_of
-    from eigenveil.planner import needed_epsilon, needed_rows, reference
+    from eigenveil.planning.prediction import needed_epsilon, needed_rows
+    from eigenveil.planning.reference_rates import reference
 
     options = by_levels(options)
     if options["of"] == "regression":
@@ -158,7 +163,7 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
     following = release_command(ctx, data, situation, advice)
     first = start_of_ledger(ctx, data, situation)
     if figure is not None:
-        from eigenveil.cli.figure import draw
+        from eigenveil.cli.plan_figure import draw
 
         draw(situation, advice, figure)
     if options["as_json"]:
@@ -202,7 +207,7 @@ def _advice(
     """Return what to use: the mechanism that was asked for, or the recommended one."""
     from eigenveil.cli.values import configured
     from eigenveil.mechanisms.registry import entry
-    from eigenveil.planner import Recommendation, predict, predictions, recommend
+    from eigenveil.planning.prediction import Recommendation, predict, predictions, recommend
 
     configured(situation.releases, mechanism, options)  # refuses what does not exist
     if mechanism == "auto":
@@ -225,7 +230,7 @@ def _advice(
 
 def _require_picture(figure: Path) -> None:
     """Refuse a taken name before a minute of predictions."""
-    from eigenveil.storage.places import require_new
+    from eigenveil.storage.paths import require_new
 
     if figure.suffix.lower() not in (".png", ".svg"):
         raise InvalidParameterError(f"{figure}: give --figure a name in .png or .svg")
@@ -329,7 +334,7 @@ def _tell_scales(
 
 def _tell_default_scales(situation: "Situation", advice: "Recommendation", scale: Any) -> None:
     """Say what the scales of a covariance cost, which looks for them by default."""
-    from eigenveil.planner import default_scale_share
+    from eigenveil.planning.prediction import default_scale_share
 
     share = default_scale_share(situation, advice.mechanism)
     if share is not None and scale in (None, "private"):
@@ -348,7 +353,7 @@ def _free(options: Mapping[str, Any], *more: str) -> bool:
 
 def _scale_share(situation: "Situation", mechanism: str) -> "float | EigenveilError":
     """Return the share of the budget that private scales would take, or why they are refused."""
-    from eigenveil.planner import private_scale_share
+    from eigenveil.planning.prediction import private_scale_share
 
     try:
         return private_scale_share(situation, mechanism)
@@ -376,3 +381,121 @@ def _as_dict(one: "Prediction") -> dict[str, Any]:
 
 def _exact(situation: "Situation") -> bool:
     return situation.k == situation.d
+
+
+_COMPONENTS = 5  # planned for where none are asked for
+
+
+def situation_of(ctx: click.Context, data: str | None, **options: Any) -> "Situation":
+    """Return the public numbers of a release, and what is assumed about its table."""
+    from eigenveil.planning.request import Situation
+    from eigenveil.privacy.adjacency import Adjacency
+    from eigenveil.privacy.budget import Budget
+
+    neighbours = Adjacency.parse(options["adjacency"] or Adjacency.REPLACE_ONE)
+    wanted = stated_budget(ctx)
+    if options["error"] is not None and not wanted.keys() & {"epsilon", "rho"}:
+        wanted["epsilon"] = 1.0  # to begin with: the question is which one it takes
+    rows, columns, width = options["rows"], None, options["columns_count"]
+    known = 0
+    if data is not None:
+        rows, columns, width, known = size_of(data, options, rows, neighbours)
+    if rows is None or width is None:
+        raise InvalidParameterError(
+            "give DATA, or --rows and --columns-count; under add-remove neighbours always --rows"
+        )
+    reach = _reach(columns, width, options)
+    scale = options["scale"]
+    if scale is None and options["of"] == "components":
+        # A table that is only counted is taken for one whose columns have names.
+        scale = default_scale(width, options, named=columns is not None or data is None)
+    optional = {name: options[name] for name in ("spectrum", "spread")}
+    row_norm, centring = options["row_norm"], options["centring"]
+    return Situation(
+        task="pca" if options["of"] == "components" else "covariance",
+        n=rows,
+        d=width,
+        k=_components(options, width, None if options["unit"] else rows),
+        budget=Budget(**wanted),
+        adjacency=neighbours,
+        row_norm=None if row_norm == "private" else row_norm,
+        private_radius=row_norm == "private",
+        bounded=options["bounds"] is not None,
+        per_column=isinstance(options["bounds"], dict),
+        reach=reach,
+        assume_centered=centring == "none",
+        centring=None if centring == "none" else centring,
+        private_scale=scale == "private" and known < width,
+        known_scales=known,
+        same_units=scale not in (None, "private"),
+        variances=options["variances"],
+        show_scores=bool(options["show_scores"]),
+        missing=options["on_missing"] == "centre",
+        unit="row" if options["unit"] is None else "person",
+        **{name: value for name, value in optional.items() if value is not None},
+    )
+
+
+def _components(options: Mapping[str, Any], width: int, rows: int | None) -> int | None:
+    """Return the number of components; a few where it is not stated, or to be found privately."""
+    k = options["k"]
+    if options["of"] == "covariance":
+        return k if isinstance(k, int) else None
+    if not isinstance(k, int):
+        fewer = width if rows is None else min(width, rows)
+        return max(1, min(_COMPONENTS, fewer - 1))
+    return int(k)
+
+
+def _reach(columns: Sequence[str] | None, width: int, options: Mapping[str, Any]) -> float | None:
+    """Return what a covariance must know of ranges beside a row norm; bounds and scales are
+    checked as in fit.
+    """
+    from eigenveil.planning.bounds import box_of, reach_of
+    from eigenveil.planning.request import public_scale
+
+    scale = public_scale(_expanded("scale", columns, width, options), width)
+    bounds = _expanded("bounds", columns, width, options)
+    if bounds is None:
+        return None
+    reach = reach_of(box_of(bounds, width), scale, centred=options["centring"] == "none")
+    both = isinstance(options["row_norm"], float) and options["of"] == "covariance"
+    return reach if both else None
+
+
+def _expanded(
+    name: str, columns: Sequence[str] | None, width: int, options: Mapping[str, Any]
+) -> Any:
+    """Return the numbers of an option in the order of columns, which may be counted only."""
+    value = options[name]
+    if columns is not None or not isinstance(value, dict):
+        return per_column(f"--{name}", value, columns)
+    if len(value) != width:
+        raise InvalidParameterError(
+            f"--{name} names {len(value)} and --columns-count says {width}: make them agree"
+        )
+    return per_column(f"--{name}", value, tuple(value))
+
+
+def size_of(
+    data: str, options: Mapping[str, Any], rows: int | None, neighbours: Any
+) -> tuple[int | None, tuple[str, ...] | None, int, int]:
+    """Return rows, where their number is public and was not given, and columns of a file.
+
+    With a unit, it is persons that are counted. The last number is that of columns that are 0 or 1
+    for a level.
+    """
+    from eigenveil.cli.progress import watched
+    from eigenveil.cli.rows import ROW_OPTIONS, open_table
+    from eigenveil.exact.gram import public_rows
+    from eigenveil.planning.request import encoded_scale
+
+    text: Any = "invalid" if options["on_invalid"] == "zero" else "refused"
+    source = open_table(data, text=text, **{name: options[name] for name in ROW_OPTIONS})
+    source = source.with_one_level_each()
+    if rows is None and neighbours.count_is_public:
+        with watched(source, count_is_public=options["unit"] is None) as counted:
+            rows = public_rows(counted)
+    known = encoded_scale(source.feature_names, source.encoding)
+    encoded = 0 if known is None else int((known > 0).sum())
+    return rows, source.feature_names, source.n_columns, encoded

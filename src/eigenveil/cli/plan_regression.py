@@ -11,11 +11,10 @@ from eigenveil.cli.printing import say, say_json
 from eigenveil.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
-    from eigenveil.planner import Needed, Prediction
-    from eigenveil.planner.regression import RegressionSituation
+    from eigenveil.planning.predict_regression import RegressionSituation
+    from eigenveil.planning.prediction import Needed, Prediction
     from eigenveil.privacy.adjacency import Adjacency
 
-__all__ = ["plan_regression"]
 
 _EMPTY_CELLS = (
     "hint: if cells may be empty, add --on-missing centre, and --on-invalid zero if those of the "
@@ -25,8 +24,8 @@ _EMPTY_CELLS = (
 
 def plan_regression(ctx: click.Context, data: str | None, options: Mapping[str, Any]) -> None:
     """Say what a regression would be like, and the command that releases it."""
-    from eigenveil.cli.following import regress_command, start_of_ledger, tell_commands
-    from eigenveil.planner.regression import (
+    from eigenveil.cli.next_command import regress_command, start_of_ledger, tell_commands
+    from eigenveil.planning.predict_regression import (
         needed_regression_epsilon,
         needed_regression_rows,
         predict_regression,
@@ -81,7 +80,7 @@ def plan_regression(ctx: click.Context, data: str | None, options: Mapping[str, 
 def _situation(
     ctx: click.Context, data: str | None, options: Mapping[str, Any]
 ) -> "RegressionSituation":
-    from eigenveil.planner.regression import RegressionSituation
+    from eigenveil.planning.predict_regression import RegressionSituation
     from eigenveil.privacy.adjacency import Adjacency
     from eigenveil.privacy.budget import Budget
 
@@ -124,9 +123,9 @@ def _size(
     data: str, options: Mapping[str, Any], rows: int | None, neighbours: "Adjacency"
 ) -> tuple[int | None, int]:
     """Return the number of rows, if it is public or given, and that of columns, targets too."""
-    from eigenveil.cli.situation import size_of
-    from eigenveil.data.sources.asking import asking_for_regression
-    from eigenveil.data.sources.design import named_targets
+    from eigenveil.cli.plan import size_of
+    from eigenveil.mechanisms.linear_rows import named_targets
+    from eigenveil.rows.column_names import asking_for_regression
 
     target, columns = options["target"] or (), options["columns"]
     taken = None if columns is None else (*dict.fromkeys((*columns, *target)),)

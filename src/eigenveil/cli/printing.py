@@ -1,4 +1,4 @@
-"""What the command line prints: the one place from which text reaches a terminal.
+"""Print results and facts of a release; the one place from which text reaches a terminal.
 
 A received folder, a column or a label may be called anything, line breaks and escape sequences
 included. A line that names one could fake the next one. So no other module of the command line
@@ -18,8 +18,6 @@ from typing import Any
 import click
 
 from eigenveil.text import printable
-
-__all__ = ["say", "say_json"]
 
 _COMMANDS = ("next", "first", "open")  # lines that are to be copied
 _NARROWEST = 24  # columns of a terminal that leave room for a column of text

@@ -1,4 +1,4 @@
-"""How far reading or computing is: on standard error, and on a terminal only.
+"""How far reading or computing is, on standard error and on a terminal only; and interrupts.
 
 Under add/remove the number of rows is private and no count is shown.
 """
@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from eigenveil.data.sources import RowSource
-
 if TYPE_CHECKING:
     from eigenveil.privacy.account import Account
-
-__all__ = ["counted", "counting", "reporting_charges", "watched"]
+    from eigenveil.rows.base import RowSource
 
 _WIDTH = 30
 _EVERY = 0.1  # seconds
@@ -27,8 +24,8 @@ Result = TypeVar("Result")
 
 @contextmanager
 def watched(
-    source: RowSource, *, count_is_public: bool, as_lines: bool = False
-) -> Iterator[RowSource]:
+    source: "RowSource", *, count_is_public: bool, as_lines: bool = False
+) -> Iterator["RowSource"]:
     """Yield the same source, telling how far each pass over it is.
 
     The object stays what it is, so that it still answers whether the number of rows is known.
@@ -146,3 +143,15 @@ def _state(rows: int, length: int | None) -> str:
 def _show(text: str) -> None:
     sys.stderr.write(text)
     sys.stderr.flush()
+
+
+@contextmanager
+def stoppable(words: str | Callable[[], str]) -> Iterator[None]:
+    """Let the line of an interrupt of the block say ``words``, or what it returns by then."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(words if isinstance(words, str) else words()) from None
+
+
+# Options that are stated in the units of the data, or ask for another way of treating rows.

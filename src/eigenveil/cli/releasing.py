@@ -1,18 +1,21 @@
-"""What `fit` and `covariance` share: all is checked, and reserved, before anything is charged."""
+"""Shared by commands that release: check and reserve first, then charge, then save.
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+Once the ledger is charged the release is all there is to show for it. So a command that cannot
+write where it was told to writes elsewhere, and its error says where.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from eigenveil.cli.balance import balance
-from eigenveil.cli.options import bewaring, stated_budget
+from eigenveil.cli.options import bewaring, default_scale, stated_budget
 from eigenveil.cli.printing import say, say_json
 from eigenveil.cli.progress import reporting_charges, watched
 from eigenveil.cli.rows import ROW_OPTIONS, open_table, read_by_workers
-from eigenveil.cli.saving import expected_size, keep, place_for
 from eigenveil.cli.summary import (
     coefficients,
     components,
@@ -21,22 +24,127 @@ from eigenveil.cli.summary import (
     headline,
     target,
 )
-from eigenveil.cli.units import default_scale
 from eigenveil.cli.values import configured, per_column, single_numbers
-from eigenveil.data.sources import RowSource
-from eigenveil.data.sources.version import require_version
-from eigenveil.estimators import PrivateCovariance, PrivatePCA
+from eigenveil.estimators.covariance import PrivateCovariance
+from eigenveil.estimators.pca import PrivatePCA
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.messages import Phrase
 from eigenveil.privacy.account import Account
+from eigenveil.privacy.accounting import epsilon_of
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.release import Release, private_key
-from eigenveil.release.about import ABOUT, about_settings
+from eigenveil.release.artefact import Release
+from eigenveil.release.content import ABOUT, about_settings
+from eigenveil.release.signature import private_key
 from eigenveil.report.views import left_out
-from eigenveil.storage.reservation import Reservation
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.file_guard import require_version
+from eigenveil.storage.paths import require_new
+from eigenveil.storage.reservation import Reservation, reserved
 from eigenveil.text import typed
 
-__all__ = ["accounted", "prepared", "release", "tell"]
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+
+_ADVICE = Phrase(
+    python="choose a new folder",
+    shell="choose a new folder with -o",
+    file="choose a new folder as output",
+)
+
+_PLACE = Phrase(python="another place", shell="another place with -o", file="another output")
+_PAGE = 2**20  # bytes of everything that does not grow with the table
+_OWNER = 2**14  # of one owner's statement, twice
+_COLUMN = 64  # of a column in release.json, bounds included
+_CHARACTER = 12  # of a name, as JSON may write it
+
+
+@contextmanager
+def place_for(folder: Path) -> Iterator[Reservation]:
+    """Reserve a new name, which is free again if the block releases nothing."""
+    require_new(folder, _ADVICE)
+    if not folder.parent.is_dir():
+        raise InvalidParameterError(
+            f"no folder {folder.parent}: create it first, or choose ", _PLACE
+        )
+    with reserved(folder, _ADVICE) as place:
+        yield place
+
+
+def expected_size(
+    kind: str, d: int, k: int, names: Sequence[str] | None = None, owners: int = 0
+) -> int:
+    """Return how many bytes a release takes at most, about, from public numbers alone."""
+    numbers = d * d + 3 * d
+    if kind == "pca":
+        numbers = k * d + 2 * d + 6 * k
+    elif kind == "regression":  # of k targets
+        numbers = 4 * k * (d + 1) + 2 * d
+    text = d * _COLUMN + _CHARACTER * sum(map(len, names or ()))
+    return 8 * numbers + text + owners * _OWNER + _PAGE
+
+
+def keep(
+    released: Release, place: Reservation, key: "Ed25519PrivateKey | str | Path | None" = None
+) -> None:
+    """Save a release where it should lie, or elsewhere; then an error says where."""
+    try:
+        released.save(place, key=key)
+    except InvalidParameterError as error:
+        where = _elsewhere(lambda folder: released.save(folder / place.path.name, key=key))
+        if where is None:
+            raise
+        place.elsewhere = where
+        raise InvalidParameterError(*error.args, f"; the release is whole, in {where}") from None
+
+
+def _elsewhere(save: Callable[[Path], Path]) -> Path | None:
+    """Save to a new folder in the first place that takes it; None where none does."""
+    for find in (Path.cwd, tempfile.gettempdir, Path.home):
+        with suppress(OSError, RuntimeError, InvalidParameterError):
+            folder = Path(tempfile.mkdtemp(prefix="eigenveil-", dir=find()))
+            try:
+                return save(folder)
+            except BaseException:
+                folder.rmdir()
+                raise
+    return None
+
+
+def balance(ledger: Ledger) -> dict[str, Any]:
+    """Return the state of a ledger as a JSON object."""
+    entries = ledger.entries
+    alone = _alone(ledger)
+    state = ledger.balance()
+    return {
+        "file": str(ledger.path),
+        "adjacency": ledger.adjacency.value,
+        "unit": ledger.unit,
+        "budget": ledger.budget.as_dict(),
+        "summary": state.summary(),
+        "left": {state.notion: state.largest_next},
+        "why": state.why(),
+        "currency": ledger.currency,
+        "entries": len(entries),
+        "newest_hash": entries[-1].hash if entries else None,
+        "unfinished": ledger.unfinished,
+        **({} if alone is None else {"alone": alone}),
+    }
+
+
+def _alone(ledger: Ledger) -> str | None:
+    """Return what all entries cost if no other owner is honest; None where that makes no
+    difference.
+    """
+    cap, delta = ledger.alone_budget, ledger.budget.delta
+    if delta is None or (cap is None and all(entry.alone is None for entry in ledger.entries)):
+        return None
+    epsilon = epsilon_of(ledger.spent_alone, delta)
+    limit = "" if cap is None else f" of {cap.epsilon:g}"
+    return f"epsilon = {epsilon:.6g}{limit} at delta = {delta:g}"
+
 
 _COUNTS = "a failed or interrupted release counts as spent"
 _KEPT = "the state goes on without another charge: a call without DATA releases what it holds"

@@ -9,14 +9,13 @@ import click
 
 from eigenveil.cli.options import JSON, PATH
 from eigenveil.cli.printing import say, say_json
-from eigenveil.cli.stopping import stoppable
+from eigenveil.cli.progress import stoppable
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
 if TYPE_CHECKING:
-    from eigenveil.reproduce.figure import Figure
-    from eigenveil.reproduce.stored import Stored
+    from eigenveil.papers.figure import Figure
+    from eigenveil.papers.runner import Stored
 
-__all__ = ["command"]
 
 _AT_LEAST_ONE = click.IntRange(1)
 _KEPT = "finished runs are kept, and the same command goes on with the others"
@@ -54,7 +53,7 @@ _KEPT = "finished runs are kept, and the same command goes on with the others"
 @click.option("--data", type=PATH, help="Folder with the data sets of docs/papers.")
 @click.option("--online", is_flag=True, help="Allow scikit-learn to fetch MNIST from OpenML.")
 @JSON
-def command(
+def reproduce(
     names: tuple[str, ...],
     listed: bool,
     scale: Any,
@@ -72,8 +71,8 @@ def command(
     on where it stopped. Everything here is a simulation: nothing is released, no ledger is
     charged, and methods that read records without noise are called "not private".
     """
-    from eigenveil.reproduce import figures
-    from eigenveil.reproduce.stored import Stored
+    from eigenveil.papers import figures
+    from eigenveil.papers.runner import Stored
 
     if listed or not names:
         _list(figures(), as_json)
@@ -112,9 +111,8 @@ def _reproduced(
 ) -> dict[str, Any]:
     """Run one figure and write its files."""
     from eigenveil.cli.progress import counted
-    from eigenveil.reproduce.drawing import draw
-    from eigenveil.reproduce.runner import run
-    from eigenveil.reproduce.summary import document, lines
+    from eigenveil.papers.drawing import document, draw, lines
+    from eigenveil.papers.runner import run
 
     start = time.monotonic()
     path = folder / f"{one.file}.csv"
@@ -139,7 +137,7 @@ def _reproduced(
 
 
 def _finish(documents: list[dict[str, Any]], as_json: bool) -> None:
-    from eigenveil.reproduce.summary import total
+    from eigenveil.papers.drawing import total
 
     if as_json:
         say_json(documents)

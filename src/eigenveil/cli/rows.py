@@ -1,4 +1,4 @@
-"""From a file or standard input to a source of rows, with mistakes about columns explained.
+"""Open the rows of a command.
 
 Names and kinds of columns are schema, not records. Parquet states both. Of a CSV file the first
 hundred lines are looked at: a column is text if it has a cell there and none of them is a number.
@@ -10,20 +10,25 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from eigenveil.cli.values import by_name
-from eigenveil.data.sources import CSVSource, RowSource, open_rows
-from eigenveil.data.sources.columns import Reading, parsed_encode
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.wording import CENSORED, option
+from eigenveil.messages import CENSORED, option
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.columns import Reading, parsed_encode
+from eigenveil.rows.csv import CSVSource
+from eigenveil.rows.open import open_rows
 
-__all__ = ["ROW_OPTIONS", "arrival_label", "by_levels", "open_table", "read_by_workers"]
+if TYPE_CHECKING:
+    pass
+
 
 ROW_OPTIONS = (
     *("columns", "unit", "drop", "encode", "censored"),
     *("as_number", "decimal", "encoding"),
 )
+
 _STDIN = "standard input"
 _NAMELESS = (".npy", ".npz")
 
@@ -94,7 +99,7 @@ def by_levels(options: Mapping[str, Any]) -> dict[str, Any]:
 @contextmanager
 def read_by_workers(source: RowSource, address: str) -> Iterator[RowSource]:
     """Yield the same rows, read and summed by the workers of a cluster while the block runs."""
-    from eigenveil.data.distributed.cluster import connected, on_cluster
+    from eigenveil.engines.dask import connected, on_cluster
 
     with connected(address):
         yield on_cluster(source)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eigenveil.release import Release
-from eigenveil.report.captured import captured_sentence
+from eigenveil.release.artefact import Release
 from eigenveil.report.views import (
+    captured_sentence,
     component_agreement,
     component_groups,
     eigenvalues,
@@ -22,16 +22,6 @@ from eigenveil.report.views import (
     why_left_out,
 )
 from eigenveil.text import listed, percent, plural
-
-__all__ = [
-    "coefficients",
-    "components",
-    "distinguishable_components",
-    "headed",
-    "headline",
-    "owners",
-    "target",
-]
 
 _MOST_OWNERS = 20
 _MOST_COMPONENTS, _MOST_LOADINGS = 10, 4

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from eigenveil.release import Release
+    from eigenveil.release.artefact import Release
 
-__all__ = ["command"]
 
 _NOTE = "note: scores are not private with respect to these rows; treat them like the rows"
 
@@ -48,7 +47,9 @@ class _Scored(NamedTuple):
     metavar="FILE",
     help="New .csv, .parquet or .npy file. Without it, CSV goes to standard output.",
 )
-def command(folder: Path, data: str, keep: str | None, output: Path | None, **written: Any) -> None:
+def transform(
+    folder: Path, data: str, keep: str | None, output: Path | None, **written: Any
+) -> None:
     """Compute scores of the rows of DATA under the components of a release FOLDER.
 
     DATA is a CSV, parquet or .npy file, or - for a CSV table on standard input. Columns are found
@@ -56,7 +57,7 @@ def command(folder: Path, data: str, keep: str | None, output: Path | None, **wr
     --encoding as for the release.
     Scores are NOT private with respect to DATA.
     """
-    from eigenveil.release import Release
+    from eigenveil.release.artefact import Release
     from eigenveil.release.projection import NO_CENTRE
 
     write = _writer(output, keep)
@@ -79,8 +80,8 @@ def _scores(
 ) -> Iterator[_Scored]:
     """Yield scores of a table, chunk by chunk; ``written`` says how its cells are."""
     from eigenveil.cli.rows import open_table
-    from eigenveil.data.sources.columns import noted_reading
-    from eigenveil.data.sources.units import LabelledRows
+    from eigenveil.rows.columns import noted_reading
+    from eigenveil.rows.units import LabelledRows
 
     names = release.settings["feature_names"]
     nameless = Path(data).suffix.lower() in (".npy", ".npz")
@@ -124,7 +125,7 @@ def _writer(
             f"{output.name} would hold numbers alone: with --keep, give -o a name in .csv or "
             ".parquet"
         )
-    from eigenveil.storage.places import require_new
+    from eigenveil.storage.paths import require_new
 
     require_new(output, "choose a new file with -o")
     return lambda titles, scores: form(titles, scores, output)

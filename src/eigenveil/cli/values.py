@@ -1,32 +1,18 @@
-"""How the values of options are written: names, numbers, one for each column."""
+"""Parse the values of options and JSON from elsewhere."""
 
 import csv
+import json
+import math
 import re
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import date
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.text import did_you_mean, joined, listed
-
-__all__ = [
-    "Assignment",
-    "Encoded",
-    "Limited",
-    "Names",
-    "OrPrivate",
-    "PerColumn",
-    "by_name",
-    "configured",
-    "did_you_mean",
-    "joined",
-    "listed",
-    "per_column",
-    "single_numbers",
-]
+from eigenveil.text import did_you_mean, listed
 
 
 class Names(click.ParamType):  # type: ignore[type-arg]
@@ -305,3 +291,37 @@ def _literal(text: str) -> Any:
         except ValueError:
             continue
     return text
+
+
+_LARGEST_INTEGER = 2**53  # beyond, JSON written by a browser means a float
+
+
+def strict_json(data: bytes) -> dict[str, Any]:
+    """Return a JSON object in UTF-8; raise `ValueError` or `RecursionError` for anything else.
+
+    Python's parser also reads infinities, integers of any size, UTF-16 and half characters, which
+    fail later wherever they are used.
+    """
+    found = json.loads(
+        data.decode("utf-8"), parse_int=_integer, parse_float=_finite, parse_constant=_refuse
+    )
+    if not isinstance(found, dict):
+        raise ValueError("not an object")
+    json.dumps(found, ensure_ascii=False).encode("utf-8")  # refuses half characters
+    return found
+
+
+def _integer(digits: str) -> int | float:
+    number = _finite(digits)
+    return int(digits) if abs(number) <= _LARGEST_INTEGER else number
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError("a number too large")
+    return number
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not JSON")

@@ -1,7 +1,9 @@
 """Generators of synthetic tables: the papers', and one of patients. Nothing here is private."""
 
-from eigenveil.datasets.patients import Patients
-from eigenveil.datasets.spiked_matrices import SpikedGaussian, SpikedMatrices, SpikedSigns
-from eigenveil.datasets.zipf import zipf_norms
+from eigenveil.doors import lazy_names
 
-__all__ = ["Patients", "SpikedGaussian", "SpikedMatrices", "SpikedSigns", "zipf_norms"]
+_HOMES = {
+    "generators": "SpikedGaussian SpikedMatrices SpikedSigns zipf_norms",
+    "patients": "Patients",
+}
+__all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

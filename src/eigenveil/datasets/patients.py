@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidParameterError
 
-__all__ = ["Patients"]
-
 _MEASUREMENTS = {  # mean, scale, decimals, share missing; loadings on age, build, inflammation, sex
     "age": (58.0, 16.0, 0, 0.0, (1.0, 0.0, 0.0, 0.0)),
     "height_cm": (170.0, 9.5, 0, 0.05, (-0.2, 0.4, 0.0, 0.7)),

@@ -1,20 +1,19 @@
 """scikit-learn faces."""
 
-from eigenveil.estimators.continual import ContinualCovariance, ContinualPCA
-from eigenveil.estimators.covariance import PrivateCovariance
-from eigenveil.estimators.pca import PrivatePCA
-from eigenveil.estimators.preprocessing import PrivatePreprocessor
-from eigenveil.estimators.regression import PrivateRegression
-from eigenveil.estimators.spiked_model import PrivateSpikedModel
-from eigenveil.estimators.streaming import StreamingPCA
+from eigenveil.doors import lazy_names
 
-__all__ = [
-    "ContinualCovariance",
-    "ContinualPCA",
-    "PrivateCovariance",
-    "PrivatePCA",
-    "PrivatePreprocessor",
-    "PrivateRegression",
-    "PrivateSpikedModel",
-    "StreamingPCA",
-]
+_HOMES = {
+    "continual": "ContinualCovariance ContinualPCA",
+    "covariance": "PrivateCovariance",
+    "daily": "DailyEstimator",
+    "intervals": "intervals",
+    "pca": "PrivatePCA",
+    "persons": "Arrival StreamPersons",
+    "preprocessing": "PrivatePreprocessor",
+    "regression": "PrivateRegression",
+    "results": "component_result",
+    "state": "DailyState Stream",
+    "stream_run": "StreamRun planned",
+    "streaming": "StreamingPCA",
+}
+__all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -5,20 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from eigenveil.estimators.continual_days import DailyEstimator
-from eigenveil.estimators.continual_results import DailyPlan
-from eigenveil.estimators.continual_state import DailyState
+from eigenveil.estimators.daily import DailyEstimator
+from eigenveil.estimators.running_results import DailyPlan
 from eigenveil.estimators.scores import ComponentEstimator
+from eigenveil.estimators.state import DailyState
 from eigenveil.exceptions import BoundsRequiredError, InvalidParameterError
-from eigenveil.mechanisms.base import proofs_of
-from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, StatedBounds
 from eigenveil.mechanisms.continual import DailyGate
+from eigenveil.mechanisms.gate import proofs_of
+from eigenveil.messages import option
+from eigenveil.planning.bounds import OnInvalid, OnMissing, StatedBounds
 from eigenveil.privacy.adjacency import Unit
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.release import Release
-from eigenveil.wording import option
-
-__all__ = ["ContinualCovariance", "ContinualPCA"]
+from eigenveil.release.artefact import Release
 
 
 class ContinualCovariance(DailyEstimator):

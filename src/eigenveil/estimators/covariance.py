@@ -11,32 +11,33 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from eigenveil.data.clip import LARGEST_NORM
-from eigenveil.estimators.fitting import (
+from eigenveil.estimators.base import (
+    TableEstimator,
+    filled,
     fit_release,
     fitting,
     foresee_release,
+    mean_score,
+    per_row,
     warn_of_columns,
     warn_of_empty_cells,
     warn_of_hidden_variances,
     warn_of_turns,
 )
 from eigenveil.estimators.results import limits_of, noise_of_means, public_settings
-from eigenveil.estimators.tables import TableEstimator, filled, mean_score, per_row
+from eigenveil.exact.clip import LARGEST_NORM
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, RowNorm
-from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
-from eigenveil.mechanisms.execute import FitResult
+from eigenveil.mechanisms.gauss import NoisyMatrix
 from eigenveil.mechanisms.registry import CovarianceEntry
-from eigenveil.mechanisms.request import Centring
-from eigenveil.numerics.correlation import clear_variances, correlation_noise, entry_noise
+from eigenveil.numerics.cleaning import clear_variances, correlation_noise, entry_noise
 from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
+from eigenveil.planning.bounds import OnInvalid, OnMissing, RowNorm
+from eigenveil.planning.execution import FitResult
+from eigenveil.planning.request import Centring
 from eigenveil.privacy.clauses import KNOWN_TURN
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
-
-__all__ = ["PrivateCovariance"]
 
 
 def _has_precision(estimator: "PrivateCovariance") -> bool:

@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from eigenveil.estimators.fitting import (
+from eigenveil.estimators.base import (
     fit_release,
     fitting,
     foresee_release,
@@ -24,16 +24,14 @@ from eigenveil.estimators.results import (
     warn_of_components,
 )
 from eigenveil.estimators.scores import GaussianDensity
-from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, RowNorm
-from eigenveil.mechanisms.execute import FitResult
-from eigenveil.mechanisms.pca.staged import StagedComponents
+from eigenveil.mechanisms.component_stages import StagedComponents
 from eigenveil.mechanisms.registry import ComponentEntry
-from eigenveil.mechanisms.request import Centring
+from eigenveil.planning.bounds import OnInvalid, OnMissing, RowNorm
+from eigenveil.planning.execution import FitResult
+from eigenveil.planning.request import Centring
 from eigenveil.privacy.clauses import KNOWN_TURN
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
-
-__all__ = ["PrivatePCA"]
 
 
 class PrivatePCA(GaussianDensity):

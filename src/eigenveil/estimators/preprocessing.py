@@ -5,12 +5,10 @@ from typing import Any, Self
 
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from eigenveil.data.sources import RowSource, open_rows
-from eigenveil.data.sources.columns import Encode
-from eigenveil.data.sources.features import Censored
-from eigenveil.data.sources.numerals import Decimal
-
-__all__ = ["PrivatePreprocessor"]
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.columns import Encode
+from eigenveil.rows.features import Censored, Decimal
+from eigenveil.rows.open import open_rows
 
 
 class PrivatePreprocessor(

@@ -11,34 +11,34 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from eigenveil.data.gram import public_rows
-from eigenveil.data.sources import ArraySource, GroupedSource, RowSource, as_table, is_streamed
-from eigenveil.data.sources.asking import asking_for_regression
-from eigenveil.data.sources.design import reordered
-from eigenveil.estimators.fitting import (
-    fitting,
-    warn_of_columns,
-    warn_of_weakness,
-)
-from eigenveil.estimators.regression_results import RegressionNumbers, regression_numbers
-from eigenveil.estimators.tables import (
+from eigenveil.estimators.base import (
     TableEstimator,
     check_table,
     filled,
+    fitting,
     open_table,
     per_row,
+    warn_of_columns,
+    warn_of_weakness,
 )
+from eigenveil.estimators.results import RegressionNumbers, regression_numbers
+from eigenveil.exact.gram import public_rows
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, box_of
-from eigenveil.mechanisms.regression.release import RegressionResult, release_regression
-from eigenveil.mechanisms.regression.request import RegressionRequest, Scale
-from eigenveil.mechanisms.request import Request, encoded_scale, public_scale
+from eigenveil.mechanisms.linear_rows import reordered
+from eigenveil.messages import Phrase, option
+from eigenveil.planning.bounds import OnInvalid, OnMissing, box_of
+from eigenveil.planning.linear_plan import RegressionRequest, Scale
+from eigenveil.planning.linear_release import RegressionResult, release_regression
+from eigenveil.planning.request import Request, encoded_scale, public_scale
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget, as_float
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.wording import Phrase, option
-
-__all__ = ["PrivateRegression"]
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.column_names import asking_for_regression
+from eigenveil.rows.frames import as_table
+from eigenveil.rows.memory import ArraySource
+from eigenveil.rows.open import is_streamed
+from eigenveil.rows.units import GroupedSource
 
 
 class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]

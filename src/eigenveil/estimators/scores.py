@@ -9,13 +9,11 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from eigenveil.data.sources import is_streamed, open_rows
-from eigenveil.estimators.tables import TableEstimator, filled, mean_score, per_row
+from eigenveil.estimators.base import TableEstimator, filled, mean_score, per_row
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics.component_law import ComponentGroup
 from eigenveil.release.projection import Projection
-
-__all__ = ["ComponentEstimator", "GaussianDensity"]
+from eigenveil.rows.open import is_streamed, open_rows
 
 
 class ComponentEstimator(

@@ -10,38 +10,32 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
-from eigenveil.data.sources import (
-    ArraySource,
-    RowSource,
-    ScaledSource,
-    grouped,
-    is_streamed,
-    open_rows,
-    shuffled,
-)
-from eigenveil.estimators.fitting import (
+from eigenveil.estimators.base import (
+    check_table,
     noise_and_ledger,
+    open_table,
     renewed,
     require_label,
     warn_of_guessed_deviations,
 )
 from eigenveil.estimators.results import warn_of_components
+from eigenveil.estimators.running_results import published
 from eigenveil.estimators.scores import ComponentEstimator
-from eigenveil.estimators.stream_plan import StreamPlan, planned
-from eigenveil.estimators.stream_results import published
-from eigenveil.estimators.stream_run import StreamRun
-from eigenveil.estimators.stream_settings import continued, require_like
-from eigenveil.estimators.stream_state import ADJACENCY, Stream, kept_stream, sweep
-from eigenveil.estimators.tables import check_table, open_table
+from eigenveil.estimators.state import ADJACENCY, Stream, kept_stream, sweep
+from eigenveil.estimators.stream_run import StreamPlan, StreamRun, continued, planned, require_like
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, StateError
-from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.bounds import RowNorm
+from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.registry import ComponentEntry
+from eigenveil.planning.bounds import RowNorm
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import cost_to_dict
 from eigenveil.privacy.ledger import Ledger
-
-__all__ = ["StreamingPCA"]
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.derived import shuffled
+from eigenveil.rows.maps import ScaledSource
+from eigenveil.rows.memory import ArraySource
+from eigenveil.rows.open import is_streamed, open_rows
+from eigenveil.rows.units import grouped
 
 
 class StreamingPCA(ComponentEstimator):

@@ -1,45 +1,33 @@
 """Components and covariances of tables whose owners never pool them."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from eigenveil.doors import lazy_names
 
-if TYPE_CHECKING:
-    from eigenveil.federated.agreement import Agreement, Limits
-    from eigenveil.federated.coordinator import Coordinator, Transport
-    from eigenveil.federated.journal import Journal
-    from eigenveil.federated.owner import Owner
-    from eigenveil.federated.settings import OwnerSettings
-    from eigenveil.federated.simulation import simulate
-
-__all__ = [
-    "Agreement",
-    "Coordinator",
-    "Journal",
-    "Limits",
-    "Owner",
-    "OwnerSettings",
-    "Transport",
-    "simulate",
-]
-
-# Imported at first use: a journal can be read without what an owner needs.
 _HOMES = {
-    "Agreement": "agreement",
-    "Coordinator": "coordinator",
-    "Journal": "journal",
-    "Limits": "agreement",
-    "Owner": "owner",
-    "OwnerSettings": "settings",
-    "Transport": "coordinator",
-    "simulate": "simulation",
+    "aggregate": "assembled chance in_common leading_basis reliability",
+    "agreement": "Agreement Limits",
+    "answers": "Answers Kept",
+    "codes": "Code ProtocolError",
+    "configuration": "read_agreement read_client read_server",
+    "coordinator": "Coordinator Transport",
+    "flower.app": "GridTransport client server",
+    "flower.client": "serve",
+    "flower.envelope": "FAREWELL QUESTION Sealed chain content held opened",
+    "flower.fleet": "Fleet fleet_app",
+    "flower.keys": "host_and_port make_certificate make_node_key node_key",
+    "flower.server": "FlowerTransport superlink",
+    "journal": "Event Happening Journal",
+    "messages": (
+        "BasisAnswer BasisQuestion Declaration Invitation Message Refusal ValuesAnswer "
+        "ValuesQuestion Words check_name columns_digest decode encode largest_size "
+        "orthonormal"
+    ),
+    "owner": "Owner",
+    "projected_moment": "ProjectedMoment",
+    "records": "Records",
+    "result": "promised",
+    "settings": "OwnerSettings",
+    "simulation": "Answering InProcess simulate",
+    "toml": "built",
+    "weights": "MECHANISMS",
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -9,11 +9,9 @@ from typing import Any, Literal, get_args
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.federated.messages import Declaration, check_name, largest_size, readable_size
+from eigenveil.messages import Phrase
 from eigenveil.privacy.budget import Budget
 from eigenveil.text import plural
-from eigenveil.wording import Phrase
-
-__all__ = ["Agreement", "Limits", "Weighting"]
 
 Weighting = Literal["predicted", "printed", "equal"]
 

@@ -23,12 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from eigenveil.exceptions import StateError
-from eigenveil.federated.private import private_folder
-from eigenveil.storage.durable import locked, replace_file
-from eigenveil.storage.locks import sync
-from eigenveil.storage.paths import read_regular
-
-__all__ = ["Answers", "Kept"]
+from eigenveil.storage.durable import locked, replace_file, sync
+from eigenveil.storage.paths import private_folder, read_regular
 
 _FORMAT = "eigenveil-answers/1"
 _BUSY_SECONDS = 60.0  # for which another process is waited for

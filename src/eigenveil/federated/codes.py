@@ -4,8 +4,6 @@ from enum import StrEnum
 
 from eigenveil.exceptions import EigenveilError
 
-__all__ = ["Code", "ProtocolError"]
-
 
 class Code(StrEnum):
     """Why somebody did not contribute: the only words that a failure sends."""

@@ -20,8 +20,9 @@ import numpy as np
 
 from eigenveil.exceptions import EigenveilError, QuorumLostError, StateError
 from eigenveil.federated.agreement import Agreement
+from eigenveil.federated.codes import Code, ProtocolError
 from eigenveil.federated.journal import Event, Happening, Journal
-from eigenveil.federated.messages import Code, ProtocolError, encode
+from eigenveil.federated.messages import encode
 from eigenveil.federated.own_noise import OwnNoise
 from eigenveil.federated.script import Heard, Script
 from eigenveil.release.artefact import Release
@@ -30,7 +31,6 @@ from eigenveil.text import plural
 if TYPE_CHECKING:
     from eigenveil.federated.secure.agreement import SecureAgreement
 
-__all__ = ["Coordinator", "Transport"]
 
 _MOST_NAMED = 5  # owners in a message
 _ROUNDING = 1e-9

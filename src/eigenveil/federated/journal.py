@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import Self
 
 from eigenveil.exceptions import StateError
-from eigenveil.federated.messages import Code
-from eigenveil.federated.private import private_file
-
-__all__ = ["Event", "Happening", "Journal"]
+from eigenveil.federated.codes import Code
+from eigenveil.storage.paths import private_file
 
 _JOIN = "join"
 # Rounds of owners with noise of their own, and of the steps of secure sums.

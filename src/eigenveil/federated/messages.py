@@ -23,30 +23,6 @@ from eigenveil.exceptions import InvalidBudgetError, InvalidParameterError
 from eigenveil.federated.codes import Code, ProtocolError
 from eigenveil.privacy.budget import Budget
 
-__all__ = [
-    "WEAKEST",
-    "Array",
-    "BasisAnswer",
-    "BasisQuestion",
-    "Code",
-    "Declaration",
-    "Invitation",
-    "Message",
-    "Octets",
-    "ProtocolError",
-    "Refusal",
-    "ValuesAnswer",
-    "ValuesQuestion",
-    "Words",
-    "check_name",
-    "columns_digest",
-    "decode",
-    "encode",
-    "largest_size",
-    "orthonormal",
-    "readable_size",
-]
-
 _MAGIC = b"EIGENVEIL"
 _VERSION = 1
 _HEADER = struct.Struct("<BI")  # version, length of the header

@@ -27,8 +27,6 @@ from eigenveil.federated.script import Heard
 from eigenveil.federated.weights import MECHANISMS
 from eigenveil.release.artefact import Release
 
-__all__ = ["OwnNoise"]
-
 
 class OwnNoise:
     """Ask for bases, average them, ask for values inside the average."""

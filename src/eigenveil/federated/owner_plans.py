@@ -1,31 +1,73 @@
-"""Plans of an owner's two releases: what public numbers decide before rows are read."""
+"""Plans of an owner's two releases, and the split of its budget between them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.sources import RowSource
+from eigenveil.exact.clip import Clip
 from eigenveil.exceptions import InvalidParameterError, TooFewRowsError
 from eigenveil.federated.messages import Invitation
+from eigenveil.federated.projected_moment import ProjectedMoment
 from eigenveil.federated.settings import OwnerSettings
-from eigenveil.federated.two_answers import first_budget, part_of
-from eigenveil.mechanisms.bounds import RowNorm
-from eigenveil.mechanisms.planning import plan
+from eigenveil.mechanisms.distances import searchable
 from eigenveil.mechanisms.registry import entry
-from eigenveil.mechanisms.request import Centring, Request
-from eigenveil.mechanisms.scalars.distances import searchable
-from eigenveil.mechanisms.stages import Plan
-from eigenveil.planner.choice import planned
-from eigenveil.privacy.accounting import part
+from eigenveil.messages import option
+from eigenveil.planning.bounds import RowNorm
+from eigenveil.planning.choice import planned
+from eigenveil.planning.plans import Plan, plan
+from eigenveil.planning.request import Centring, Request
+from eigenveil.privacy.accounting import compose, epsilon_of, part, split
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.calibrate import strength, whole_strength
 from eigenveil.privacy.cost import Cost, Gaussian
-from eigenveil.wording import option
+from eigenveil.privacy.guarantee import Guarantee, Numerics
+from eigenveil.rows.base import RowSource
 
-__all__ = ["ADJACENCY", "OwnerPlans"]
+
+@lru_cache(maxsize=64)
+def first_budget(whole: Budget, share: float) -> Budget:
+    """Return the (epsilon, delta) of the first answer: ``share`` of mu^2 and of delta."""
+    assert whole.delta is not None  # the settings have both
+    return part_of(whole_strength(whole, pure=False), share, whole.delta)
+
+
+@lru_cache(maxsize=64)
+def second_strength(whole: Budget, first: Cost) -> float:
+    """Return the mu that a budget buys for a second answer after a first."""
+    return strength(whole, lambda mu: compose(first, Gaussian(mu)), ProjectedMoment.name)
+
+
+def part_of(mu: float, share: float, delta: float) -> Budget:
+    """Return the (epsilon, delta) of ``share`` of mu^2, at that share of a delta."""
+    (own,) = split(mu, (share,))
+    return Budget(epsilon=epsilon_of(Gaussian(own), share * delta), delta=share * delta)
+
+
+def together(before: Guarantee, after: Guarantee) -> Guarantee:
+    """Return the promise for what was released before and after."""
+    exact = before.numerics is after.numerics is Numerics.EXACT
+    receipts = [receipt for receipt in (before.ledger, short_receipt(after.ledger)) if receipt]
+    return replace(
+        after,
+        budget=before.budget,
+        cost=compose(before.cost, after.cost),
+        bounds=(*before.bounds, *(f"values: {words}" for words in after.bounds)),
+        numerics=Numerics.EXACT if exact else Numerics.IDEALISED,
+        ledger=" and ".join(receipts) or None,
+    )
+
+
+def short_receipt(receipt: str | None) -> str | None:
+    """Return number and hash of an entry, without the name of the ledger's file."""
+    if receipt is None:
+        return None
+    entry, number, _ = receipt.split(" ", 2)
+    return f"{entry} {number} {receipt[receipt.rindex('(') :]}"
+
 
 ADJACENCY = Adjacency.REPLACE_ONE  # owners declare how many records they have
 _REST_SHARE = 0.2  # of mu^2 of the second release, for the variance outside the basis

@@ -18,23 +18,19 @@ composition needs it: the number of components and the unit are fixed before bot
 charged for both before the first; the second leaves a note. Proof: docs/proofs/owner.md.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.gram import public_rows
-from eigenveil.data.sources import (
-    OutsideSource,
-    ProjectedSource,
-    RowSource,
-    ScaledSource,
-)
 from eigenveil.estimators.results import component_result
-from eigenveil.exceptions import InvalidDataError, LedgerError
+from eigenveil.exact.clip import LARGEST_NORM, Clip
+from eigenveil.exact.gram import public_rows
+from eigenveil.exact.row_maps import OutsideSource, ProjectedSource
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError, LedgerError
 from eigenveil.federated.messages import (
     WEAKEST,
     BasisAnswer,
@@ -43,31 +39,53 @@ from eigenveil.federated.messages import (
     Message,
     ValuesAnswer,
 )
-from eigenveil.federated.owned_rows import open_owned
-from eigenveil.federated.owner_plans import ADJACENCY, OwnerPlans
-from eigenveil.federated.settings import OwnerSettings
-from eigenveil.federated.two_answers import (
+from eigenveil.federated.owner_plans import (
+    ADJACENCY,
+    OwnerPlans,
     second_strength,
     short_receipt,
     together,
 )
-from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.execute import FitResult, execute
-from eigenveil.mechanisms.pca.inside import ProjectedMoment
-from eigenveil.mechanisms.request import Request, public_scale
-from eigenveil.mechanisms.stages import Plan
+from eigenveil.federated.projected_moment import ProjectedMoment
+from eigenveil.federated.settings import OwnerSettings
+from eigenveil.mechanisms.gate import Gate
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
+from eigenveil.planning.execution import FitResult, execute
+from eigenveil.planning.plans import Plan
+from eigenveil.planning.request import Request, public_scale
 from eigenveil.privacy.accounting import compose, covers
 from eigenveil.privacy.cost import NOTHING, Cost, Gaussian
-from eigenveil.privacy.guarantee import (
-    Guarantee,
-    Numerics,
-    guarantee_from_dict,
-    guarantee_to_dict,
-)
-from eigenveil.privacy.ledger import Entry, Ledger
+from eigenveil.privacy.guarantee import Guarantee, Numerics, guarantee_from_dict, guarantee_to_dict
+from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy.ledger_file import Entry
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.frames import as_table, is_frame, names
+from eigenveil.rows.maps import ScaledSource
+from eigenveil.rows.memory import ArraySource
+from eigenveil.rows.open import open_rows
 
-__all__ = ["Answer", "Records"]
+
+def open_owned(
+    rows: Any, wanted: Iterable[str] | None, unit: str | None
+) -> tuple[tuple[str, ...] | None, RowSource]:
+    """Return the names of the columns, their own or their owner's, and the rows."""
+    columns = None if wanted is None else tuple(wanted)
+    source: RowSource
+    if is_frame(rows) and unit is None:
+        source = ArraySource(as_table(rows), names(rows))
+    else:
+        by_name = isinstance(rows, (str, Path)) and Path(rows).suffix.lower() != ".npy"
+        source = open_rows(rows, columns if by_name else None, unit)
+    found = source.feature_names
+    if columns is None or found == columns:
+        return found, source
+    if found is not None or len(columns) != source.n_columns:
+        raise InvalidParameterError(
+            "columns chooses from CSV and parquet files only: name all columns of this table, in "
+            "their order, or leave columns out"
+        )
+    return columns, source  # the owner's word: it has no names itself
+
 
 Answer = tuple[Message, dict[str, Any]]  # and what is noted beside it
 

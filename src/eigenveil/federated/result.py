@@ -19,35 +19,24 @@ from numpy.typing import NDArray
 
 from eigenveil.exceptions import EigenveilError, InvalidParameterError
 from eigenveil.federated import weights
-from eigenveil.federated.aggregate import Assembled, assembled, leading_basis
-from eigenveil.federated.agreement import Agreement
-from eigenveil.federated.consensus import in_common, reliability
-from eigenveil.federated.messages import (
-    BasisAnswer,
-    Code,
-    Declaration,
-    ProtocolError,
-    ValuesAnswer,
+from eigenveil.federated.aggregate import (
+    Assembled,
+    assembled,
+    in_common,
+    leading_basis,
+    reliability,
 )
+from eigenveil.federated.agreement import Agreement
+from eigenveil.federated.codes import Code, ProtocolError
+from eigenveil.federated.messages import BasisAnswer, Declaration, ValuesAnswer
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import whole_strength
 from eigenveil.privacy.contribution import Contribution, promise_to_dict
 from eigenveil.privacy.cost import Approx
-from eigenveil.privacy.federated import FederatedGuarantee
+from eigenveil.privacy.federated_guarantee import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee, Numerics, guarantee_from_dict
 from eigenveil.release.artefact import Release
-
-__all__ = [
-    "Contributions",
-    "Weighed",
-    "aggregate",
-    "check_values",
-    "check_weight",
-    "combine",
-    "promised",
-    "weigh",
-]
 
 _MOST_PARTS = 64  # of a cost
 _LEAST = 1e-12  # of the largest weight: ratios stay ordinary floats

@@ -8,8 +8,6 @@ from eigenveil.federated.codes import Code
 from eigenveil.federated.messages import Message
 from eigenveil.release.artefact import Release
 
-__all__ = ["Heard", "Script"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Heard:

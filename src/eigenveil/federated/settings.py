@@ -10,13 +10,11 @@ import numpy as np
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.federated.messages import check_name
-from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, RowNorm
 from eigenveil.mechanisms.registry import entries
-from eigenveil.mechanisms.request import Centring
+from eigenveil.planning.bounds import OnInvalid, OnMissing, RowNorm
+from eigenveil.planning.request import Centring
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.guarantee import Kind
-
-__all__ = ["OwnerSettings"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.federated.agreement import Agreement
+from eigenveil.federated.codes import Code
 from eigenveil.federated.coordinator import Coordinator
 from eigenveil.federated.journal import Journal
-from eigenveil.federated.messages import Code
 from eigenveil.federated.owner import Owner
 from eigenveil.release.artefact import Release
 
 if TYPE_CHECKING:
     from eigenveil.federated.secure.agreement import SecureAgreement
-
-__all__ = ["Answering", "InProcess", "simulate"]
 
 
 class Answering(Protocol):

@@ -13,25 +13,6 @@ from typing import Any, NamedTuple, TypeVar
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.storage.paths import read_regular
 
-__all__ = [
-    "BOUNDS",
-    "NAMES",
-    "NORM",
-    "NUMBER",
-    "PATH",
-    "SCALE",
-    "TEXT",
-    "WHOLE",
-    "Key",
-    "built",
-    "needed",
-    "parsed",
-    "sections",
-    "tables",
-    "text",
-    "values_of",
-]
-
 _LARGEST = 1 << 24  # bytes of a file
 _DEEPEST = 200  # folders in a path
 

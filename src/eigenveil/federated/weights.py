@@ -36,21 +36,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.registry import ComponentEntry, entries
-from eigenveil.planner import Situation
+from eigenveil.planning.request import Situation
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Gaussian
-
-__all__ = [
-    "MECHANISMS",
-    "capped",
-    "equal",
-    "predicted",
-    "predicted_values",
-    "printed",
-    "printed_values",
-    "sound",
-]
 
 _ROUNDING = 1e-9
 

@@ -7,16 +7,13 @@ Proof: docs/proofs/front.md.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.mechanisms.covariance.elliptical import CENTRE_DEVIATIONS, CLEAR_VARIANCE
-from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
-from eigenveil.mechanisms.scalars.column_scale import FoundScales
-
-__all__ = ["Columns", "without_hidden"]
+from eigenveil.mechanisms.column_scale import FoundScales
+from eigenveil.mechanisms.elliptical import CLEAR_VARIANCE
 
 # One unit for all columns: found scales within this factor of their median for most of them.
 _UNIT_FACTOR, _UNIT_COLUMNS, _UNIT_FOUND = 3.0, 0.75, 0.3
@@ -145,14 +142,3 @@ class Columns:
         if refined:
             believed = believed | (clearness > _FOUND_VARIANCE)
         return np.asarray(believed & (clearness > CLEAR_VARIANCE))
-
-
-def without_hidden(noisy: NoisyMatrix, centre_error: float) -> NoisyMatrix:
-    """Return the matrix with zeros for columns whose variance cannot be told from noise.
-
-    An error of the centre adds to every variance: the largest plausible one is taken off first.
-    """
-    seen = noisy.matrix if noisy.unbiased is None else noisy.unbiased
-    error = CENTRE_DEVIATIONS**2 * centre_error / len(seen)
-    shown = seen.diagonal() - error > CLEAR_VARIANCE * noisy.noise_scale
-    return replace(noisy, matrix=np.where(np.outer(shown, shown), noisy.matrix, 0.0))

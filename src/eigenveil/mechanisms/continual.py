@@ -8,7 +8,7 @@ With :math:`X_s` the sum of x x' over the rows of day s, day t releases
 .. math:: W_t = \sum_{s \le t} r_{t-s} X_s + Z_t, \qquad
           \sum_{s \le t} X_s + \text{noise} = \sum_{s \le t} a_{t-s} W_s,
 
-with Z_t isotropic and independent, and r, a those of `eigenveil.numerics.prefix_sums`. A row enters
+with Z_t isotropic and independent, and r, a those of `eigenveil.exact.daily_moments`. A row enters
 on one day and costs :math:`\mu^2 r_j^2/\sum r^2` j days later: mu in all, whatever its day. The sum
 of T days has :math:`|r| |a|` times the noise of one release: 2.94 for 365 days.
 
@@ -28,16 +28,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.daily import DailyMoments
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.daily_moments import (
+    COEFFICIENT_BITS,
+    DailyMoments,
+    answer_weights,
+    contributions,
+)
 from eigenveil.exceptions import InvalidParameterError, LedgerError
-from eigenveil.mechanisms.base import Gate, Mechanism
-from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
-from eigenveil.numerics.prefix_sums import COEFFICIENT_BITS, answer_weights, contributions
+from eigenveil.mechanisms.gate import Gate, Mechanism
+from eigenveil.mechanisms.gauss import GaussCov, NoisyMatrix
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost, Gaussian
-
-__all__ = ["ContinualCov", "DailyDraw", "DailyGate"]
 
 _SLACK = 1 + 2.0**-44  # of a cost, above the rounding of its own computation
 

@@ -13,30 +13,31 @@ New here. Proof: docs/proofs/counted.md.
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import count
-from eigenveil.data.sources import DrawnRow, RowSource, drawn_rows
+from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import count
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.additive import GaussianNoise
-from eigenveil.mechanisms.base import Gate, Mechanism, Procedure
-from eigenveil.mechanisms.centred import CentredResult
-from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
+from eigenveil.mechanisms.centre import CentredResult
+from eigenveil.mechanisms.distances import searchable
 from eigenveil.mechanisms.front import CORRELATION, COVARIANCE, Aim, Front
-from eigenveil.mechanisms.present import Present, missing_shares
-from eigenveil.mechanisms.request import Request
-from eigenveil.mechanisms.scalars.distances import searchable
+from eigenveil.mechanisms.gate import Gate, Mechanism, Procedure
+from eigenveil.mechanisms.gauss import NoisyMatrix
+from eigenveil.mechanisms.missing_rates import Present, missing_shares
 from eigenveil.numerics.random import SystemSource
 from eigenveil.privacy.accounting import part
 from eigenveil.privacy.adjacency import ROW, Adjacency
 from eigenveil.privacy.cost import Allotment, Composed, Cost, Gaussian
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.derived import DrawnRow, drawn_rows
 
-__all__ = ["COUNT_SHARE", "Counted", "DrawnRowsGate"]
+if TYPE_CHECKING:
+    from eigenveil.planning.request import Request
 
 COUNT_SHARE = 0.02  # of mu^2
 COUNT_MARGIN = 3.0  # deviations of the count's noise by which fewer rows are drawn
@@ -71,7 +72,7 @@ class Counted:
     aim: Aim = COVARIANCE
 
     @classmethod
-    def build(cls, whole: Allotment, request: Request) -> Self:
+    def build(cls, whole: Allotment, request: "Request") -> Self:
         """Build it for a request at a whole mu."""
         assert isinstance(whole, Gaussian)  # `Request.counted` says so
         return cls(

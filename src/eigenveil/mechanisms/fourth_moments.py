@@ -16,17 +16,15 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import second_moment, total
-from eigenveil.data.sources import ChangedSource, RowSource, SquaredSource
-from eigenveil.mechanisms.additive import vector_noise
-from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.covariance.gauss import GaussCov
-from eigenveil.mechanisms.mean import PrivateMean
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import second_moment, total
+from eigenveil.exact.row_maps import ChangedSource, SquaredSource
+from eigenveil.mechanisms.additive import PrivateMean, vector_noise
+from eigenveil.mechanisms.gate import Gate
+from eigenveil.mechanisms.gauss import GaussCov
 from eigenveil.privacy.accounting import compose, part
 from eigenveil.privacy.cost import Cost, Gaussian
-
-__all__ = ["SPREAD_SHARE", "FourthMoments", "RowSpread"]
+from eigenveil.rows.base import RowSource
 
 _MOMENTS_SHARE, _CHANGED_SHARE = 0.03, 0.01  # of mu^2
 SPREAD_SHARE = _MOMENTS_SHARE + _CHANGED_SHARE

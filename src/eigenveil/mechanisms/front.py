@@ -24,34 +24,28 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.gram import moment_sensitivities, second_moment, total
-from eigenveil.data.sources import (
-    ChangedSource,
-    CircleSource,
-    RowSource,
-    circular_mean,
-    sampled,
-)
-from eigenveil.mechanisms.additive import VectorNoise, vector_noise
-from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.centred import CentredResult
+from eigenveil.exact.clip import LARGEST_NORM, Clip
+from eigenveil.exact.gram import moment_sensitivities, second_moment, total
+from eigenveil.exact.row_maps import ChangedSource, CircleSource, circular_mean
+from eigenveil.mechanisms.additive import NoisyMean, PrivateMean, VectorNoise, vector_noise
+from eigenveil.mechanisms.centre import CentredResult
+from eigenveil.mechanisms.column_scale import ColumnScale, scale_share
 from eigenveil.mechanisms.columns import Columns
-from eigenveil.mechanisms.covariance.elliptical import SHOWN_VARIANCE, EllipticalCov
-from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
-from eigenveil.mechanisms.mean import NoisyMean, PrivateMean
-from eigenveil.mechanisms.prepared import Prepared, Table
-from eigenveil.mechanisms.ranged import CLEANED, noise_rows
-from eigenveil.mechanisms.scalars.column_scale import ColumnScale, scale_share
-from eigenveil.mechanisms.scalars.distances import (
+from eigenveil.mechanisms.distances import (
+    CLEANED,
     NoisyDistances,
     PrivateDistances,
     distance_share,
+    noise_rows,
 )
+from eigenveil.mechanisms.elliptical import SHOWN_VARIANCE, EllipticalCov
+from eigenveil.mechanisms.gate import Gate
+from eigenveil.mechanisms.gauss import GaussCov, NoisyMatrix
+from eigenveil.mechanisms.prepared import Prepared, Table
 from eigenveil.privacy import accounting
 from eigenveil.privacy.cost import Cost, Gaussian
-
-__all__ = ["CORRELATION", "COVARIANCE", "Aim", "Front"]
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.derived import sampled
 
 # Limits on q = sqrt(2) d/(n mu), the noise of a variance in its own units.
 _MANY_ROWS = 0.02  # up to which the last mean is the one that matters

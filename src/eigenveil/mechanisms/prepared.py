@@ -7,14 +7,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.column_limits import ColumnLimits
-from eigenveil.data.sources import LimitedSource, RowSource
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.row_maps import LimitedSource
+from eigenveil.mechanisms.additive import NoisyMean
 from eigenveil.mechanisms.columns import Columns
-from eigenveil.mechanisms.mean import NoisyMean
+from eigenveil.numerics.column_limits import ColumnLimits
 from eigenveil.privacy.clauses import KNOWN_TURN
-
-__all__ = ["Prepared", "Table"]
+from eigenveil.rows.base import RowSource
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

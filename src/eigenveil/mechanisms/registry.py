@@ -1,4 +1,4 @@
-"""What every mechanism declares about itself, collected.
+"""Facts of every mechanism that users can name, collected, and checks of its options.
 
 Each module under ``mechanisms/pca`` and ``mechanisms/covariance`` that users can name ends with an
 `Entry`: its name, what it needs and promises, and how it is built for a strength. The fields of an
@@ -7,44 +7,64 @@ number of passes. Every list of mechanisms elsewhere is derived from here: a new
 module with its entry.
 """
 
+import math
 import pkgutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
-from eigenveil.mechanisms.base import Procedure
-from eigenveil.mechanisms.options import check_options
+from eigenveil.mechanisms.gate import Procedure
+from eigenveil.messages import option
 from eigenveil.numerics.spectral import max_krylov_columns
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.guarantee import Kind, Numerics
-from eigenveil.wording import option
 
 if TYPE_CHECKING:
-    from eigenveil.mechanisms.request import Request
+    from eigenveil.planning.request import Request
 
-__all__ = [
-    "ComponentEntry",
-    "CovarianceEntry",
-    "Entry",
-    "LazyEntry",
-    "Releases",
-    "Terms",
-    "entries",
-    "entry",
-    "unknown_mechanism",
-    "wide",
-]
+
+_NUMBERS: dict[Any, type] = {int: Integral, float: Real}
+_WORDS = {int: "a positive integer", float: "a positive number", bool: "True or False"}
+
+
+def check_options(mechanism: Any) -> None:
+    """Refuse an option of a dataclass whose value is none of its type; numbers are positive."""
+    kinds = get_type_hints(type(mechanism))
+    for one in fields(mechanism):
+        kind = kinds[one.name]
+        if not _accepts(kind, getattr(mechanism, one.name)):
+            raise InvalidParameterError(f"{one.name} must be {' or '.join(_words(kind))}")
+
+
+def _accepts(kind: Any, value: Any) -> bool:
+    if get_origin(kind) is Literal:
+        return isinstance(value, str) and value in get_args(kind)
+    if parts := get_args(kind):  # a union
+        return any(_accepts(part, value) for part in parts)
+    if kind in _NUMBERS:
+        number = isinstance(value, _NUMBERS[kind]) and not isinstance(value, bool)
+        return number and 0 < value < math.inf
+    return isinstance(value, kind)
+
+
+def _words(kind: Any) -> list[str]:
+    if get_origin(kind) is Literal:
+        return list(map(repr, get_args(kind)))
+    if parts := get_args(kind):
+        return [word for part in parts if part is not type(None) for word in _words(part)]
+    return [_WORDS.get(kind) or f"a {kind.__name__}"]
+
 
 Releases = Literal["components", "covariance"]
 _WIDE = 4096  # columns
-_PACKAGES: dict[Releases, str] = {
-    "components": "eigenveil.mechanisms.pca",
-    "covariance": "eigenveil.mechanisms.covariance",
-}
+
+# Modules of a paper that declare no mechanism.
+_OTHERS = ("client", "estimator", "figures", "model", "printed", "runs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,8 +210,13 @@ class Entry:
 
     @property
     def module(self) -> str:
-        """The module that declares it, whose proof page has the same name."""
+        """The module that declares it."""
         return type(self).__module__
+
+    @property
+    def proof(self) -> str:
+        """The page in ``docs/proofs`` that proves it."""
+        return self.module.rpartition(".")[2]
 
     @property
     def notions(self) -> tuple[str, ...]:
@@ -295,7 +320,7 @@ class CovarianceEntry(Entry):
 def entries(releases: Releases | None = None) -> tuple[Entry, ...]:
     """Return all mechanisms that users can name; those that ``"auto"`` chooses come first."""
     kinds: tuple[Releases, ...] = ("components", "covariance") if releases is None else (releases,)
-    return tuple(found for kind in kinds for found in _collected(kind))
+    return tuple(found for kind in kinds for found in _collected() if found.releases == kind)
 
 
 def entry(releases: Releases, mechanism: Any) -> Entry:
@@ -317,13 +342,27 @@ def unknown_mechanism(mechanism: Any, known: Sequence[str]) -> InvalidParameterE
     return InvalidParameterError(f"mechanism must be one of: {names}{guess}")
 
 
-@lru_cache(maxsize=2)
-def _collected(releases: Releases) -> tuple[Entry, ...]:
-    return tuple(sorted(_declared(_PACKAGES[releases]), key=lambda one: not one.auto))
+@lru_cache(maxsize=1)
+def _collected() -> tuple[Entry, ...]:
+    return tuple(sorted(_declared(), key=lambda one: (not one.auto, one.name)))
 
 
-def _declared(package: str) -> Iterator[Entry]:
-    for info in pkgutil.iter_modules(import_module(package).__path__, f"{package}."):
-        declared = getattr(import_module(info.name), "ENTRY", None)
-        if declared is not None:
-            yield declared
+def _declared() -> Iterator[Entry]:
+    """Yield the entries of all modules here and in the folders of papers."""
+    for name in _modules():
+        module = import_module(name)
+        for found in vars(module).values():
+            if isinstance(found, Entry) and type(found).__module__ == name:
+                yield found
+
+
+def _modules() -> Iterator[str]:
+    """Yield the names of modules that may declare mechanisms."""
+    here, papers = __package__, __package__.replace("mechanisms", "papers")
+    folders = [f"{papers}.{one.name}" for one in _listed(papers) if one.ispkg]
+    for folder in (here, *folders):
+        yield from (f"{folder}.{one.name}" for one in _listed(folder) if one.name not in _OTHERS)
+
+
+def _listed(package: str) -> Iterator[pkgutil.ModuleInfo]:
+    return pkgutil.iter_modules(import_module(package).__path__)

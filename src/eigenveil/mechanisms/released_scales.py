@@ -16,10 +16,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.mechanisms.covariance.elliptical import CENTRE_DEVIATIONS, CLEAR_VARIANCE
+from eigenveil.mechanisms.elliptical import CENTRE_DEVIATIONS, CLEAR_VARIANCE
 from eigenveil.mechanisms.prepared import Prepared
-
-__all__ = ["ReleasedScales"]
 
 _FOUND_NOISE = 0.3  # of the variance of a column whose scale was found, in units of that scale
 _NEAR_FACTOR = 1.25  # of a scale, up to which it stays

@@ -27,28 +27,21 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.column_limits import ColumnLimits
-from eigenveil.data.sources import Batch, LimitedSource, RowSource
+from eigenveil.exact.clip import LARGEST_NORM, Clip
+from eigenveil.exact.row_maps import LimitedSource
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.additive import vector_noise
-from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.centre import LocatedCentre
+from eigenveil.mechanisms.distances import NoisyDistances, PrivateDistances, clipping_radius
 from eigenveil.mechanisms.front import Front
-from eigenveil.mechanisms.located import LocatedCentre
-from eigenveil.mechanisms.ranged import clipping_radius
+from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.released_scales import ReleasedScales
-from eigenveil.mechanisms.scalars.distances import NoisyDistances, PrivateDistances
+from eigenveil.messages import Part, option
+from eigenveil.numerics.column_limits import ColumnLimits
 from eigenveil.privacy.accounting import part
 from eigenveil.privacy.cost import Cost, Gaussian
-from eigenveil.wording import Part, option
-
-__all__ = [
-    "FrontBounds",
-    "LocatedBounds",
-    "Preparation",
-    "RadiusBounds",
-    "RowBounds",
-]
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.memory import Batch
 
 # Shares of mu^2: each search on the way to a centre, each mean, and the distances about it.
 _SEARCH_SHARE, _MEAN_SHARES, _LAST_SEARCH_SHARE = 0.05, (0.04, 0.08, 0.15, 0.28), 0.25

@@ -19,20 +19,17 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import column_squares, total
-from eigenveil.data.sources import Batch
-from eigenveil.mechanisms.additive import GaussianNoise
-from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.mean import PrivateMean
-from eigenveil.mechanisms.pca.components import NoisyComponents
-from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassState
+from eigenveil.exact.clip import Clip
+from eigenveil.exact.gram import column_squares, total
+from eigenveil.mechanisms.additive import GaussianNoise, PrivateMean
+from eigenveil.mechanisms.component_stages import PrivateVariances
+from eigenveil.mechanisms.components import NoisyComponents
+from eigenveil.mechanisms.gate import Gate
+from eigenveil.mechanisms.one_pass import OnePass, OnePassState
 from eigenveil.mechanisms.released_scales import ReleasedScales
 from eigenveil.mechanisms.row_bounds import RowBounds
-from eigenveil.mechanisms.scalars.variances import PrivateVariances
 from eigenveil.privacy.accounting import split
-
-__all__ = ["standardised_by_itself", "standardising_step"]
+from eigenveil.rows.memory import Batch
 
 _VARIANCE_SHARE, _MEAN_SHARE = 0.2, 0.05  # of mu^2
 

@@ -25,18 +25,6 @@ from numpy.typing import NDArray
 
 from eigenveil.text import percent
 
-__all__ = [
-    "ComponentGroup",
-    "ComponentStatement",
-    "correlation_statement",
-    "dense_statement",
-    "expected_mixing",
-    "inner_statement",
-    "leading_statement",
-    "mostly_inside",
-    "pair_noise",
-]
-
 SIGN_ERRORS = 3.0  # standard errors beyond which the sign of a loading is certain
 
 _MIN_SHARE_INSIDE = 0.7  # expected squared cosine with the span

@@ -1,4 +1,4 @@
-"""Exact integers of any size in arrays.
+"""Exact integers of any size in arrays, and exact binary fractions with one public exponent.
 
 An array has the type int64 where every entry is at most `LARGEST` in size, and holds Python's own
 integers (the type object) where one is not. Its values alone decide, so whoever added them up gets
@@ -8,6 +8,8 @@ What is made of such an array needs room of its own: `widened` before entries ca
 where entries are added up, as int64 would wrap around without a word.
 """
 
+import math
+from dataclasses import dataclass
 from functools import reduce
 from operator import mul
 from typing import Any, TypeAlias
@@ -15,22 +17,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "LARGEST",
-    "ExactSum",
-    "Integers",
-    "add",
-    "fitted",
-    "in_all",
-    "sum_of_products",
-    "whole",
-    "widened",
-]
-
 LARGEST = (1 << 63) - 1
 _LARGEST_HELD = int(np.iinfo(np.int64).max)
 _BLOCK, _DIGITS, _LONGER = 1 << 14, 21, 27  # 2^14 products of 21 and 27 bits stay below 2^63
 Integers: TypeAlias = NDArray[Any]
+
 """Integers of the type int64, or Python's own."""
 
 
@@ -121,3 +112,23 @@ def _largest(units: Integers) -> int:
     if units.size == 0:
         return 0
     return max(int(units.max()), -int(units.min()))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FixedPoint:
+    """The array ``units * 2**exponent``."""
+
+    units: Integers
+    exponent: int
+
+    def to_float(self) -> NDArray[np.float64]:
+        """Nearest float64; rounds where a unit needs more than 53 bits."""
+        return self.units.astype(np.float64) * math.ldexp(1.0, self.exponent)
+
+    def refined(self, exponent: int) -> "FixedPoint":
+        """Return the same array with at most this exponent."""
+        shift = max(0, self.exponent - exponent)
+        return FixedPoint(widened(self.units, shift) << shift, self.exponent - shift)
+
+    def __repr__(self) -> str:  # the units are private sums: they must not reach a log
+        return f"FixedPoint(shape={self.units.shape}, exponent={self.exponent})"

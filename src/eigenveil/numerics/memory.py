@@ -2,8 +2,6 @@
 
 import numpy as np
 
-__all__ = ["require_memory"]
-
 _MIN_BYTES = 1 << 24  # below it a lack of memory shows everywhere else too
 
 

@@ -3,8 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["captured_variance", "relative_error", "subspace_distance"]
-
 
 def captured_variance(components: NDArray[np.float64], covariance: NDArray[np.float64]) -> float:
     """Return the variance in the span of ``components`` (rows) as a share of the best."""

@@ -17,9 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.numerics.correlation import clear_variances, correlation_noise
-
-__all__ = ["Moments"]
+from eigenveil.numerics.cleaning import clear_variances, correlation_noise
 
 Matrix = NDArray[np.float64]
 

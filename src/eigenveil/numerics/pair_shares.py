@@ -19,8 +19,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MIN_SHARE", "PairShares", "frechet_bounds"]
-
 MIN_SHARE = 0.05  # no column counts as emptier than this
 _MIN_DEVIATIONS = 4.0  # of the noise, below which dependence lowers no share of a pair
 _FALSE_ALARM = 0.01  # of finding dependence in any pair of columns where there is none

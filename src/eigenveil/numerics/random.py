@@ -1,21 +1,24 @@
-"""The one source of randomness.
+"""The one source of randomness, and floating-point draws from it.
 
 A release draws from the operating system and keeps no state, so forks, threads and copies
 cannot share or repeat a stream. The seeded source exists for simulations; whatever it touches
 is marked as not private.
+
+A float is not a real number: what is built on these draws has idealised numerics, and a
+mechanism that uses them says so (``exact = False``).
 """
 
 import hashlib
 import itertools
 import os
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from eigenveil.exceptions import InvalidParameterError
-
-__all__ = ["NoiseSource", "SimulationSource", "SystemSource"]
 
 
 class NoiseSource(Protocol):
@@ -80,3 +83,14 @@ class SimulationSource:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "SimulationSource":
         return self  # copies share the count of draws, so they never repeat one
+
+
+def uniforms(source: NoiseSource, count: int) -> NDArray[np.float64]:
+    """Independent uniform draws from the open interval (0, 1), in steps of 2**-52."""
+    words = source.words(count) >> np.uint64(12)
+    return (words.astype(np.float64) + 0.5) * 2.0**-52
+
+
+def normals(source: NoiseSource, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Independent standard normal draws."""
+    return np.asarray(ndtri(uniforms(source, prod(shape)))).reshape(shape)

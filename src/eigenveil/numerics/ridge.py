@@ -31,8 +31,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-__all__ = ["RidgeState"]
-
 _CLIPPED = 0.1  # kappa
 _DOUBT = 3.0  # prior variance of intervals, over omega and the variance of the first stage
 _TINY = 1e-6  # share of the largest eigenvalue that c is at least

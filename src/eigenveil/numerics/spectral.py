@@ -8,17 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from eigenveil.numerics.places import HOST, Place
-
-__all__ = [
-    "block_krylov",
-    "eigenpairs_of_image",
-    "map_eigenvalues",
-    "max_krylov_columns",
-    "project_to_simplex",
-    "signed",
-    "top_eigenpairs",
-]
+from eigenveil.numerics.array_backend import HOST, Place
 
 # From these sizes on a few pairs cost less by products than by LAPACK, even where noise makes
 # them converge slowly: ten of 4096 in 9 s instead of 12, to a fiftieth of the noise in 2 s.

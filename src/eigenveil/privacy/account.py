@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from eigenveil.exceptions import EigenveilError
-from eigenveil.privacy.ledger import Entry, Ledger
-
-__all__ = ["Account"]
+from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy.ledger_file import Entry
 
 
 class Account(Ledger):

@@ -35,27 +35,6 @@ from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
 from eigenveil.privacy.budget import Budget, stated
 from eigenveil.privacy.cost import ZCDP, Allotment, Approx, Composed, Cost, Gaussian, Pure
 
-__all__ = [
-    "Parts",
-    "against",
-    "compose",
-    "covers",
-    "delta_of",
-    "epsilon_of",
-    "fits",
-    "for_group",
-    "gaussian_delta",
-    "gaussian_epsilon",
-    "gaussian_mu",
-    "native",
-    "part",
-    "parts_of",
-    "rho_of",
-    "round_up",
-    "split",
-    "sqrt_up",
-]
-
 # Relative error allowed for the floating-point Gaussian curve. Measured against 60 digits it
 # stays below 1e-12; every delta this module reports is inflated by the larger figure.
 CURVE_ERROR = 1e-11

@@ -6,8 +6,6 @@ from typing import Literal
 
 from eigenveil.exceptions import InvalidParameterError
 
-__all__ = ["GROUP", "ROW", "Adjacency", "Unit"]
-
 
 class Adjacency(StrEnum):
     """Neighbouring tables differ in one row, or in all rows of one person: in one `Unit`.

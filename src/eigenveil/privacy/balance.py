@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 
-__all__ = ["Balance", "rounded_down"]
-
 _FOUR_DIGITS = Context(prec=4, rounding=ROUND_FLOOR)
 _ROUNDING = Decimal("1.000000001")  # by which sums of floats may fall short
 _WHY = (

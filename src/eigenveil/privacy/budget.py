@@ -8,8 +8,6 @@ from typing import Any
 
 from eigenveil.exceptions import InvalidBudgetError
 
-__all__ = ["Budget", "as_float", "stated"]
-
 _RANGE = (1e-100, 1e100)  # squares and their roots stay ordinary floats
 _LARGE_DELTA, _LARGE_EPSILON = 1e-3, 10.0
 _USUAL = {

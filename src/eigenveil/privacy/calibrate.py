@@ -12,8 +12,6 @@ from eigenveil.privacy.accounting import against, delta_of, epsilon_of, fits, pa
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Cost, Gaussian, Pure
 
-__all__ = ["largest", "noise_scale", "strength", "whole_strength"]
-
 _SMALLEST = 1e-12  # noise beyond it would leave the range of exact numerics
 _CLOSE = 2.0**-40  # relative distance from the largest strength at which a search ends
 _NOTHING = 5e-324  # a delta so small that it is not told from zero

@@ -4,26 +4,6 @@ from collections.abc import Iterable
 
 from eigenveil.text import percent
 
-__all__ = [
-    "CENTRE_CLAUSES",
-    "DRAWN_CLAUSE",
-    "ENTRIES_CLAUSE",
-    "KNOWN_TURN",
-    "MODEL_CLAUSE",
-    "NEAR_ROWS_CLAUSE",
-    "UNIT_LENGTH_CLAUSE",
-    "ZEROED_CLAUSE",
-    "changed_clause",
-    "clamping_clause",
-    "clipping_clause",
-    "drawn_clause",
-    "entries_clause",
-    "further_clipping_clause",
-    "limits_clause",
-    "unit_length_clause",
-    "with_unit_distance",
-]
-
 KNOWN_TURN = 1000.0  # scales; on shorter circles a mean may well lie whole turns away
 _MOST_INTERVALS = 8  # spelled out in the sentence; release.json lists them all
 MODEL_CLAUSE = "rows clipped where the assumed model has none (a public rule)"

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.privacy.federated import FederatedGuarantee
+from eigenveil.privacy.federated_guarantee import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee, guarantee_from_dict, guarantee_to_dict
-
-__all__ = ["Contribution", "check_owners", "promise_from_dict", "promise_to_dict"]
 
 _NOT_IN_ALL = ("unit_column", "arrival", "arrivals", "honest", "merged_ids")  # promises
 _LONGEST_NAME = 64

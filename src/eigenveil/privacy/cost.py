@@ -6,19 +6,6 @@ from typing import Any, TypeAlias
 
 from eigenveil.exceptions import InvalidParameterError
 
-__all__ = [
-    "NOTHING",
-    "ZCDP",
-    "Allotment",
-    "Approx",
-    "Composed",
-    "Cost",
-    "Gaussian",
-    "Pure",
-    "cost_from_dict",
-    "cost_to_dict",
-]
-
 
 def _check(name: str, value: float, upper: float = math.inf) -> None:
     if not (math.isfinite(value) and 0 <= value < upper):

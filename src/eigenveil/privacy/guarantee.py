@@ -9,20 +9,9 @@ from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy.accounting import delta_of, epsilon_of, fits, native
 from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency, Unit
 from eigenveil.privacy.budget import Budget, stated
+from eigenveil.privacy.collusion import Honest
 from eigenveil.privacy.cost import Cost, cost_from_dict, cost_to_dict
-from eigenveil.privacy.honest import Honest
 from eigenveil.text import plural
-
-__all__ = [
-    "EXAMPLE_DELTA",
-    "MOST_ARRIVALS",
-    "SIMULATION",
-    "Guarantee",
-    "Kind",
-    "Numerics",
-    "guarantee_from_dict",
-    "guarantee_to_dict",
-]
 
 
 class Kind(StrEnum):

@@ -37,13 +37,11 @@ from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.balance import Balance, rounded_down
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import NOTHING, Cost
-from eigenveil.privacy.filters import Spent, left, used
-from eigenveil.privacy.granting import require, require_all
 from eigenveil.privacy.ledger_file import Ends, Entry, Terms
+from eigenveil.privacy.ledger_rules import require, require_all
+from eigenveil.privacy.privacy_filters import Spent, left, used
 from eigenveil.storage.paths import real_path
 from eigenveil.text import printable
-
-__all__ = ["Balance", "Entry", "Ledger"]
 
 
 class Ledger:

@@ -25,28 +25,15 @@ from pathlib import Path
 from typing import Any
 
 from eigenveil.exceptions import EigenveilError, LedgerError
+from eigenveil.messages import Phrase
 from eigenveil.privacy.accounting import parts_of
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Cost, cost_from_dict, cost_to_dict
-from eigenveil.privacy.filters import Spent
-from eigenveil.storage.locks import LockTimeoutError, lock, sync
+from eigenveil.privacy.privacy_filters import Spent
+from eigenveil.storage.durable import LockTimeoutError, lock, sync
 from eigenveil.storage.paths import write_advice
 from eigenveil.text import printable
-from eigenveil.wording import Phrase
-
-__all__ = [
-    "Ends",
-    "Entry",
-    "Terms",
-    "altered",
-    "append",
-    "backwards",
-    "create",
-    "ends",
-    "entries",
-    "opened",
-]
 
 _BUSY_SECONDS = 60.0
 _FORMAT = "eigenveil-ledger/3"

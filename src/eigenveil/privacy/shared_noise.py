@@ -23,8 +23,6 @@ from fractions import Fraction
 from eigenveil.exceptions import InvalidBudgetError, InvalidParameterError
 from eigenveil.privacy.accounting import sqrt_up
 
-__all__ = ["SharedNoise"]
-
 _GRID_BITS = 24  # the grid is 2^-24 to 2^-23 of the smallest share
 
 

@@ -23,12 +23,10 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from eigenveil.exceptions import InvalidParameterError
+from eigenveil.messages import option
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import largest, strength
 from eigenveil.privacy.cost import Gaussian
-from eigenveil.wording import option
-
-__all__ = ["amplified", "amplified_delta", "local_epsilon", "local_mu"]
 
 _RANGE = 16.0
 _FACTOR = 8.0

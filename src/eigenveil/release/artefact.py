@@ -20,22 +20,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.sources import open_rows
-from eigenveil.data.sources.columns import noted_reading
-from eigenveil.data.sources.frames import is_frame
 from eigenveil.exceptions import (
     AlteredReleaseError,
     InvalidDataError,
     InvalidParameterError,
     VerificationError,
 )
+from eigenveil.messages import Phrase
 from eigenveil.privacy.contribution import Contribution, check_owners, promise_to_dict
-from eigenveil.privacy.federated import FederatedGuarantee
+from eigenveil.privacy.federated_guarantee import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee
-from eigenveil.release import schema
-from eigenveil.release.about import about_settings
+from eigenveil.release import content as schema
+from eigenveil.release import files
 from eigenveil.release.consistency import check_consistency, check_promise
 from eigenveil.release.content import (
+    about_settings,
     decode_arrays,
     encode_arrays,
     largest_arrays,
@@ -46,12 +45,13 @@ from eigenveil.release.invariants import check_arrays
 from eigenveil.release.projection import Projection
 from eigenveil.release.signature import Signature
 from eigenveil.release.verdict import Verdict
-from eigenveil.report.page import PAGE_FORMAT, render
-from eigenveil.report.page.card import card, one_line
-from eigenveil.storage import release_files as files
+from eigenveil.report.page.document import PAGE_FORMAT, render
+from eigenveil.report.page.summary import card, one_line
+from eigenveil.rows.columns import noted_reading
+from eigenveil.rows.frames import is_frame
+from eigenveil.rows.open import open_rows
 from eigenveil.storage.reservation import Reservation, reserved
 from eigenveil.text import plural
-from eigenveil.wording import Phrase
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -59,7 +59,6 @@ if TYPE_CHECKING:
         Ed25519PublicKey,
     )
 
-__all__ = ["Release"]
 
 _FINGERPRINT = re.compile(r"[0-9a-fA-F]{16,64}")
 _PROOF = "docs/proofs/{}.md"

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.exact.symmetric import GaussianLaw, WishartLaw
 from eigenveil.exceptions import AlteredReleaseError
 from eigenveil.numerics.component_law import mostly_inside
-from eigenveil.numerics.noise import NoiseLaw, error_freedom
-from eigenveil.numerics.symmetric import GaussianLaw
-from eigenveil.numerics.wishart import WishartLaw
+from eigenveil.numerics.noise_law import NoiseLaw, error_freedom
 from eigenveil.privacy.accounting import parts_of
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.clauses import (
@@ -38,7 +37,6 @@ from eigenveil.privacy.clauses import (
 if TYPE_CHECKING:
     from eigenveil.release.artefact import Release
 
-__all__ = ["check_consistency", "check_promise"]
 
 _TOLERANCE = 1e-6  # relative, of recomputed noise levels
 _PUBLIC_ORIGINS = ("stated by the caller", "a public rule from the stated range")

@@ -25,13 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, MissingExtraError
+from eigenveil.messages import Phrase
 from eigenveil.release.artefact import Release
 from eigenveil.release.projection import Projection
-from eigenveil.storage.places import require_new, write_new
+from eigenveil.storage.paths import require_new, write_new
 from eigenveil.text import is_formula, printable
-from eigenveil.wording import Phrase
-
-__all__ = ["FORMATS", "annotate", "export"]
 
 _FORMAT = Phrase(python="format", shell="--format", file="the format")
 Files = dict[str, bytes]  # by what is appended to the path

@@ -25,8 +25,6 @@ from numpy.typing import NDArray
 
 from eigenveil.exceptions import AlteredReleaseError
 
-__all__ = ["check_arrays"]
-
 Arrays = Mapping[str, NDArray[np.float64]]
 
 _REQUIRED = {

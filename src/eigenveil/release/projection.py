@@ -12,12 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.sources import as_table
 from eigenveil.exceptions import InvalidDataError
+from eigenveil.messages import option
+from eigenveil.rows.frames import as_table
 from eigenveil.text import plural
-from eigenveil.wording import option
-
-__all__ = ["NO_CENTRE", "Projection"]
 
 NO_CENTRE = (
     "the release has no centre (pairs of rows have none): scores are those of rows as they are, "

@@ -19,8 +19,7 @@ from eigenveil.exceptions import (
     MissingExtraError,
     VerificationError,
 )
-from eigenveil.storage.paths import read_regular
-from eigenveil.storage.places import require_new, write_new
+from eigenveil.storage.paths import read_regular, require_new, write_new
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
         Ed25519PublicKey,
     )
 
-__all__ = ["Signature", "fingerprint", "generate_key", "private_key", "public_key"]
 
 _DOMAIN = b"eigenveil-signature/1\n"
 _LARGEST_KEY = 2**16  # bytes of a PEM file

@@ -4,14 +4,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from eigenveil.exceptions import UncheckedPageError
+from eigenveil.messages import VOUCHER
 from eigenveil.release.signature import Signature
-from eigenveil.report.page import PAGE_FORMAT
-from eigenveil.wording import VOUCHER
+from eigenveil.report.page.document import PAGE_FORMAT
 
 if TYPE_CHECKING:
     from eigenveil.release.artefact import Release
-
-__all__ = ["Verdict"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,32 +1,15 @@
 """Reports for people: the HTML page, and figures in the style of scikit-learn's displays."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from eigenveil.doors import lazy_names
 
-if TYPE_CHECKING:
-    from eigenveil.report.displays import (
-        CovarianceDisplay,
-        LoadingsDisplay,
-        PlanDisplay,
-        ScreeDisplay,
-        SpendDisplay,
-        figures,
-        write,
-    )
-
-__all__ = [
-    "CovarianceDisplay",
-    "LoadingsDisplay",
-    "PlanDisplay",
-    "ScreeDisplay",
-    "SpendDisplay",
-    "figures",
-    "write",
-]
-
-
-def __getattr__(name: str) -> Any:
-    # Imported at first use: figures know releases, which know the page beside them.
-    if name in __all__:
-        return getattr(import_module("eigenveil.report.displays"), name)
-    raise AttributeError(f"module 'eigenveil.report' has no attribute {name!r}")
+_HOMES = {
+    "displays": (
+        "GREY NOISE SIGNAL CovarianceDisplay LoadingsDisplay PlanDisplay ScreeDisplay SpendDisplay"
+    ),
+    "files": "figures write",
+    "views": (
+        "captured_sentence correlations eigenvalues hidden_variances left_out loadings "
+        "spectrum spending"
+    ),
+}
+__all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,4 +1,4 @@
-"""What pictures of a release show, from released arrays and public settings alone.
+"""Numbers for the pictures and sentences about a release, from released arrays and settings.
 
 The page and the figures draw the same numbers; they are prepared here, once.
 """
@@ -11,37 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.numerics.cleaning import correlation_noise, entry_noise
 from eigenveil.numerics.component_law import SIGN_ERRORS, ComponentStatement
-from eigenveil.numerics.correlation import correlation_noise, entry_noise
+from eigenveil.privacy.balance import Balance
 from eigenveil.privacy.clauses import KNOWN_TURN
-from eigenveil.privacy.ledger import Balance
 from eigenveil.text import listed, percent, printable
-
-__all__ = [
-    "Coefficients",
-    "Correlations",
-    "Loadings",
-    "Spectrum",
-    "clipping_scale",
-    "coefficients",
-    "component_agreement",
-    "component_groups",
-    "correlations",
-    "eigenvalues",
-    "estimand",
-    "feature_names",
-    "hidden_variances",
-    "left_out",
-    "loading_reach",
-    "loadings",
-    "means_alone",
-    "spectrum",
-    "spending",
-    "standardised",
-    "target_name",
-    "unknown_turns",
-    "why_left_out",
-]
 
 _BITS = 40  # of an eigenvalue, counted from the largest one
 _LARGEST_CORRELATION = 99.99  # beyond 1 it is noise, and says no more by being larger
@@ -431,3 +405,57 @@ def spending(balance: Balance, now: Balance | None = None) -> list[tuple[str, fl
     if now is not None:
         parts.append(("spent since", now.spent - balance.spent))
     return [*parts, ("not spent", max(0.0, latest.granted - latest.spent))]
+
+
+_FINE = 0.005  # standard error below which a tenth of a percent is shown
+
+
+def captured_brief(settings: Mapping[str, Any]) -> str:
+    """Return the share of variance that components hold; empty where none was released."""
+    found = settings.get("captured")
+    if found is None:
+        return ""
+    return f"holding {_with_error(found['share'], found['share_noise'])} of the variance"
+
+
+def captured_sentence(
+    settings: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]
+) -> str:
+    """Return what components hold of the variance, and of what the best as many hold.
+
+    Empty where that was not released.
+    """
+    found = settings.get("captured")
+    if found is None or "components" not in arrays:
+        return ""
+    count = len(arrays["components"])
+    these = "This component holds" if count == 1 else f"These {count:,} components hold"
+    best = "one" if count == 1 else f"{count:,}"
+    share = _with_error(found["share"], found["share_noise"])
+    of_best = _with_error(found["of_best"], found["of_best_noise"])
+    return (
+        f"{these} {share} of the variance of {_rows(settings, arrays)}, and {of_best} of what any "
+        f"{best} could."
+    )
+
+
+def _rows(settings: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> str:
+    """Return which rows the shares are about, as the release saw them."""
+    filled = ", missing values filled with the centre" * (settings.get("on_missing") == "centre")
+    if "row_norm" in settings["captured"]:
+        length = settings["captured"]["row_norm"]
+        return f"rows of standardised columns pulled in to {length:.6g}{filled}"
+    length = settings.get("chosen_row_norm") or settings["row_norm"]
+    scale = arrays["scale"]
+    scaled = " of scaled columns" * bool((scale[np.isfinite(scale)] != 1).any())
+    if settings.get("centring") == "paired":
+        clipped = " of unit length" if length is None else ", pulled in"
+        return f"differences of pairs of rows{scaled}{clipped}{filled}"
+    if length is None:
+        return f"unit rows{scaled}{filled}"
+    return f"rows{scaled} pulled in to {length:.6g}{filled}"
+
+
+def _with_error(share: float, noise: float) -> str:
+    places = int(noise < _FINE)
+    return f"{percent(share, places)} +- {percent(noise, places)}"

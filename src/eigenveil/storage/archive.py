@@ -16,8 +16,6 @@ from typing import IO
 
 from eigenveil.exceptions import VerificationError
 
-__all__ = ["LARGEST_MEMBER", "open_archive", "unzip", "zipped"]
-
 LARGEST_MEMBER = 2**32 - 2**20  # bytes: a zip without the 64-bit extension ends at 4 GiB
 _DIRECTORY_END = 22  # bytes of the record that ends a zip without a comment
 _LARGEST_DIRECTORY = 2**16  # bytes

@@ -1,4 +1,8 @@
-"""Files that one writer at a time replaces as a whole, and that survive a crash.
+"""Durable files: locks on open files, atomic replacement, and one process per folder.
+
+A lock belongs to the file itself, whatever it is called: a hard link, a symbolic link or a bind
+mount of the same file meets the same lock. The system lets go of it when the file is closed or its
+process dies.
 
 A name is not the file that it leads to, and what was checked may have changed when it is acted
 upon. So a lock counts only while its file is the one at its path. That is checked after locking,
@@ -18,12 +22,98 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO, Any
 
-from eigenveil.exceptions import BusyError, StateError
-from eigenveil.storage.locks import sync, try_lock, unlock
+from eigenveil.exceptions import BusyError, InvalidParameterError, StateError
 from eigenveil.storage.paths import write_advice
 
-__all__ = ["TOKEN", "locked", "replace_file", "token", "unchanged"]
+_LOCK_PAUSE_SECONDS = 0.005  # between two attempts
+
+
+class LockTimeoutError(Exception):
+    """Somebody else kept the lock for too long."""
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    _FAR = 1 << 62  # Windows locks bytes: one that no file has, so that others can read
+
+    def try_lock(descriptor: int, *, shared: bool = False) -> bool:
+        """Lock an open file; return whether nobody else has it."""
+        os.lseek(descriptor, _FAR, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except PermissionError:
+            return False
+        return True
+
+    def unlock(descriptor: int) -> None:
+        """Let go of the lock of an open file."""
+        os.lseek(descriptor, _FAR, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+
+    def _sync(descriptor: int) -> None:
+        os.fsync(descriptor)
+
+else:
+    import fcntl
+
+    def try_lock(descriptor: int, *, shared: bool = False) -> bool:
+        """Lock an open file; return whether nobody else has it.
+
+        The lock is that of the open file, not of the process: closing the same file where it was
+        opened a second time does not let go of it.
+        """
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def unlock(descriptor: int) -> None:
+        """Let go of the lock of an open file."""
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+    def _sync(descriptor: int) -> None:
+        if hasattr(fcntl, "F_FULLFSYNC"):  # macOS: through the disk's own cache
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        else:
+            os.fsync(descriptor)
+
+
+@contextmanager
+def lock(file: IO[Any], *, seconds: float, shared: bool = False) -> Iterator[None]:
+    """Hold the lock of an open file; wait up to ``seconds`` for it.
+
+    Every `open` of a file meets the locks of all others, of the same process too: threads exclude
+    one another.
+    """
+    deadline = time.monotonic() + seconds
+    while not try_lock(file.fileno(), shared=shared):
+        if time.monotonic() >= deadline:
+            raise LockTimeoutError
+        time.sleep(_LOCK_PAUSE_SECONDS)
+    try:
+        yield
+    finally:
+        unlock(file.fileno())
+
+
+def sync(place: IO[Any] | Path) -> None:
+    """Wait until the disk has an open file, or the names in a folder."""
+    if not isinstance(place, Path):
+        _sync(place.fileno())
+        return
+    if not hasattr(os, "O_DIRECTORY"):  # elsewhere a folder cannot be opened
+        return
+    folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        _sync(folder)
+    finally:
+        os.close(folder)
+
 
 TOKEN = "[0-9a-f]" * 8  # a pattern of the random part of a file's name
 _PAUSE_SECONDS = 0.02  # between two attempts to lock
@@ -91,6 +181,7 @@ def _attempt(file: Path) -> int | None:
             if _is_at(file, descriptor):
                 opened.pop_all()
                 return descriptor
+
         # It was removed before it was locked: so it keeps nobody out.
 
 
@@ -164,3 +255,25 @@ def replace_file(path: Path, data: bytes) -> None:
         with suppress(OSError):
             draft.unlink(missing_ok=True)  # of a write that failed
     _require_locks(path.parent)
+
+
+@contextmanager
+def alone(folder: Path, what: str, *, mode: int = 0o777) -> Iterator[None]:
+    """Have a folder, made if it is not there, to oneself while the block runs.
+
+    ``what`` is the word for who uses it, and the name of its lock.
+    """
+    try:
+        folder.mkdir(mode=mode, parents=True, exist_ok=True)
+    except OSError:
+        raise InvalidParameterError(
+            f"cannot make the folder {folder}: choose a writable place"
+        ) from None
+    with ExitStack() as lock:
+        try:
+            lock.enter_context(locked(folder / what))
+        except BusyError:
+            raise StateError(
+                f"another {what} uses {folder}: wait for it, or stop it first"
+            ) from None
+        yield

@@ -18,11 +18,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from eigenveil.exceptions import InvalidParameterError
+from eigenveil.messages import Part
 from eigenveil.storage.archive import LARGEST_MEMBER, zipped
-from eigenveil.storage.places import draft_of, is_empty, is_zip, require_new
-from eigenveil.wording import Part
-
-__all__ = ["Reservation", "abandon", "reserved"]
+from eigenveil.storage.paths import draft_of, is_empty, is_zip, require_new
 
 _CHUNK_BYTES = 2**20  # bytes
 

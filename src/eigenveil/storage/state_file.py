@@ -24,16 +24,6 @@ from eigenveil.storage.archive import unzip, zipped
 from eigenveil.storage.durable import TOKEN, replace_file, token
 from eigenveil.storage.paths import read_regular
 
-__all__ = [
-    "decode_arrays",
-    "leftovers",
-    "pack_state",
-    "read_rows",
-    "remove_rows",
-    "unpack_state",
-    "write_rows",
-]
-
 _DOCUMENT, _ARRAYS, _SUMS = "state.json", "arrays.npz", "SHA256SUMS"
 _ROWS = re.compile(r"[^/\\]+\.[0-9a-f]{8}\.rows")  # the name of a file of records
 

@@ -18,8 +18,6 @@ from eigenveil.exceptions import InvalidParameterError, MissingExtraError
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-__all__ = ["command"]
-
 
 @click.command("studio")
 @click.argument("table", type=PATH, required=False)
@@ -30,7 +28,7 @@ __all__ = ["command"]
     help="Port of this computer; by default any free one.",
 )
 @click.option("--no-browser", is_flag=True, help="Print the address and open nothing.")
-def command(table: Path | None, port: int, no_browser: bool) -> None:
+def studio(table: Path | None, port: int, no_browser: bool) -> None:
     """Open a page on this computer to plan, release, read and watch.
 
     It reads and writes in the folder of TABLE, or in this one, and answers this computer alone.

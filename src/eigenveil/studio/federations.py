@@ -6,8 +6,6 @@ from eigenveil.cli.federate_status import asked_for, history, read
 from eigenveil.studio.server import Asked, Studio
 from eigenveil.text import printable
 
-__all__ = ["federation"]
-
 _MOST = 200  # events that are shown, the newest
 
 

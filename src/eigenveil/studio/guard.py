@@ -24,8 +24,6 @@ from starlette.requests import ClientDisconnect, cookie_parser
 from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["HOST", "LARGEST_UPLOAD", "PAGE_HEADER", "Address", "Guard", "forwarding"]
-
 HOST = "127.0.0.1"
 PAGE_HEADER = "x-eigenveil-page"
 LARGEST_UPLOAD = 2**27  # bytes of one file of a release

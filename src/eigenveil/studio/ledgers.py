@@ -1,20 +1,29 @@
-"""The tab *Ledger*: what was spent, when and for what, and what one more release would leave."""
+"""The tab *Ledger*, and the cost of a release of a size."""
 
+import math
 from typing import Any
 
 from starlette.responses import Response
 
-from eigenveil.cli.balance import balance
 from eigenveil.cli.ledger import as_csv
 from eigenveil.cli.ledger import history as entries_of
+from eigenveil.cli.releasing import balance
 from eigenveil.exceptions import EigenveilError, InvalidParameterError
 from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.calibrate import whole_strength
+from eigenveil.privacy.cost import Cost, Gaussian, Pure
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.storage.places import require_outside
-from eigenveil.studio.costs import cost_of
+from eigenveil.storage.paths import require_outside
 from eigenveil.studio.server import Asked, Studio
 
-__all__ = ["create", "exported", "ledger"]
+
+def cost_of(budget: Budget) -> Cost:
+    """Return the cost of Gaussian noise for the whole budget, or of a pure epsilon."""
+    if budget.rho is not None:
+        return Gaussian(math.sqrt(2 * budget.rho))
+    strength = whole_strength(budget, pure=budget.is_pure)
+    return Pure(strength) if budget.is_pure else Gaussian(strength)
+
 
 _SIZES = (0.1, 0.25, 0.5, 1.0, 2.0)  # of the release that would be next, times a round number
 

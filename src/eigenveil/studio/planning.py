@@ -12,42 +12,40 @@ from typing import Any
 
 import click
 
-from eigenveil.cli.balance import balance
-from eigenveil.cli.covariance import command as covariance_command
-from eigenveil.cli.fit import command as fit_command
-from eigenveil.cli.following import command_line, release_command
-from eigenveil.cli.plan import command as plan_command
-from eigenveil.cli.releasing import prepared
+from eigenveil.cli.demo import write_sample
+from eigenveil.cli.next_command import command_line, release_command
+from eigenveil.cli.plan import plan as plan_command
+from eigenveil.cli.plan import situation_of
+from eigenveil.cli.releases import covariance as covariance_command
+from eigenveil.cli.releases import fit as fit_command
+from eigenveil.cli.releasing import balance, prepared
 from eigenveil.cli.rows import by_levels
-from eigenveil.cli.sample import write_sample
-from eigenveil.cli.situation import situation_of
-from eigenveil.data.sources.schema import columns_of
-from eigenveil.data.sources.version import table_version
-from eigenveil.estimators import PrivateCovariance, PrivatePCA
+from eigenveil.estimators.covariance import PrivateCovariance
+from eigenveil.estimators.pca import PrivatePCA
 from eigenveil.exceptions import BudgetExceededError, EigenveilError, InvalidParameterError
-from eigenveil.planner import Choice, Prediction, Situation, foresee
+from eigenveil.planning.choice import Choice
+from eigenveil.planning.prediction import Prediction, foresee
+from eigenveil.planning.request import Situation
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.balance import Balance
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.storage.places import require_new
-from eigenveil.studio.costs import cost_of
-from eigenveil.studio.script import notebook, script
+from eigenveil.rows.file_guard import table_version
+from eigenveil.rows.open import columns_of
+from eigenveil.storage.paths import require_new
+from eigenveil.studio.commands import (
+    Options,
+    notebook,
+    number,
+    one_of,
+    release_options,
+    script,
+    table_of,
+)
+from eigenveil.studio.ledgers import cost_of
 from eigenveil.studio.server import Asked, Studio
-from eigenveil.studio.words import Options, number, one_of, release_options, table_of
 from eigenveil.text import listed
-
-__all__ = [
-    "curve",
-    "plan",
-    "progress",
-    "promise",
-    "sample",
-    "start",
-    "stop",
-    "table",
-]
 
 _COMMANDS = {"fit": fit_command, "covariance": covariance_command}
 _ESTIMATORS = {"fit": PrivatePCA, "covariance": PrivateCovariance}

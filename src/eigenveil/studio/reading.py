@@ -10,12 +10,13 @@ from starlette.responses import Response
 
 from eigenveil.cli.summary import distinguishable_components, headline
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.release import Release
+from eigenveil.release import files as release_files
+from eigenveil.release.artefact import Release
 from eigenveil.release.content import largest_arrays
 from eigenveil.release.export import FORMATS
 from eigenveil.release.verdict import Verdict
-from eigenveil.report.captured import captured_sentence
 from eigenveil.report.views import (
+    captured_sentence,
     coefficients,
     component_agreement,
     component_groups,
@@ -29,12 +30,9 @@ from eigenveil.report.views import (
     standardised,
     why_left_out,
 )
-from eigenveil.storage import release_files
 from eigenveil.storage.archive import zipped
 from eigenveil.studio.server import Asked, Studio
 from eigenveil.text import listed, printable
-
-__all__ = ["compare", "examine", "exported", "receive", "release", "report"]
 
 _RECEIVED = "received:"
 _MOST_COLUMNS, _MOST_COMPONENTS, _MOST_PIXELS = 400, 12, 60

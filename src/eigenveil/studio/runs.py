@@ -25,9 +25,9 @@ from eigenveil.exceptions import BusyError, EigenveilError, InvalidParameterErro
 from eigenveil.text import printable
 
 if TYPE_CHECKING:
-    from eigenveil.privacy.ledger import Entry, Ledger
+    from eigenveil.privacy.ledger import Ledger
+    from eigenveil.privacy.ledger_file import Entry
 
-__all__ = ["Run", "Runs"]
 
 _MOST_AT_ONCE, _MOST_KEPT = 4, 50
 _TAIL = 2**16  # bytes of what a run has said last
@@ -143,7 +143,7 @@ class Run:
     def _fingerprint(self) -> str | None:
         """Return the fingerprint of the release that the command has put in place."""
         try:
-            from eigenveil.release import Release
+            from eigenveil.release.artefact import Release
 
             return Release.fingerprint(self.place)
         except (EigenveilError, OSError):

@@ -23,19 +23,16 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
-from eigenveil.cli.strict_json import strict_json
+from eigenveil.cli.values import strict_json
 from eigenveil.exceptions import EigenveilError
-from eigenveil.studio.folder import Folder
+from eigenveil.studio.folder import Folder, Received
 from eigenveil.studio.guard import Address, Guard
-from eigenveil.studio.received import Received
 from eigenveil.studio.runs import Runs
 from eigenveil.text import printable
 
-__all__ = ["Studio", "application"]
-
 _STATIC = {".css": "text/css", ".js": "text/javascript", ".html": "text/html"}
 # What is asked for most, imported once the first page is out.
-_HEAVY = ("eigenveil.cli.plan", "eigenveil.cli.releasing", "eigenveil.planner")
+_HEAVY = ("eigenveil.cli.plan", "eigenveil.cli.releasing", "eigenveil.planning")
 
 Asked = Mapping[str, Any]
 Handler = Callable[["Studio", Asked], Any]

@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import SparkSession
 
-from eigenveil.data import Clip, open_rows, second_moment
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.exact import Clip, second_moment
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import open_rows
 
 MARKER = Path(sys.argv[1])
 

@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from eigenveil.cli import main
-from eigenveil.data import Clip, open_rows, second_moment
-from eigenveil.data.distributed.cluster import connected, on_cluster
-from eigenveil.data.sources import grouped
+from eigenveil.engines import connected, on_cluster
+from eigenveil.exact import Clip, second_moment
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import grouped, open_rows
 
 da = pytest.importorskip("dask.array", reason="needs the extra dask")
 dask = pytest.importorskip("dask")

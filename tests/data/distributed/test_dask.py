@@ -8,16 +8,24 @@ import pandas as pd
 import pytest
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA
-from eigenveil.data import Clip, column_counts, count, norm_counts, open_rows, second_moment, total
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.distributed.parts import PartedUnits, SumsOfParts, add
-from eigenveil.data.gram import MomentSum, trace
-from eigenveil.data.moment_columns import moment_columns
-from eigenveil.data.norms import distance_counts
-from eigenveil.data.sources import PairedSource, ScaledSource, grouped, sampled
+from eigenveil.engines import PartedUnits, SumsOfParts, add
+from eigenveil.exact import (
+    BasisProduct,
+    Clip,
+    MomentSum,
+    column_counts,
+    count,
+    distance_counts,
+    moment_columns,
+    norm_counts,
+    second_moment,
+    total,
+    trace,
+)
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.numerics import integers
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import PairedSource, ScaledSource, grouped, open_rows, sampled
 
 da = pytest.importorskip("dask.array", reason="needs the extra dask")
 dd = pytest.importorskip("dask.dataframe", reason="needs the extra dask")
@@ -335,7 +343,7 @@ def test_sums_of_parts_beyond_int64_are_exact(monkeypatch):
 
 
 def test_a_worker_whose_blas_is_inexact_is_refused(monkeypatch):
-    monkeypatch.setattr("eigenveil.data.distributed.parts.sums_are_exact", lambda: False)
+    monkeypatch.setattr("eigenveil.engines.parts.sums_are_exact", lambda: False)
     with pytest.raises(InvalidDataError, match="BLAS"):
         second_moment(open_rows(partitioned(ROWS, 100)), CLIP, REPLACE)
 

@@ -11,9 +11,10 @@ import pandas as pd
 import pytest
 
 from eigenveil import PrivatePCA
-from eigenveil.data import Clip, open_rows, second_moment, total
+from eigenveil.exact import Clip, second_moment, total
 from eigenveil.exceptions import InvalidDataError, UnsupportedNotionError
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import open_rows
 
 pytest.importorskip("pyspark", reason="needs the extra spark")
 if shutil.which("java") is None:

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, open_rows, second_moment
-from eigenveil.data.sources import sampled
+from eigenveil.exact import Clip, second_moment
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import open_rows, sampled
 
 pytest.importorskip("pyarrow", reason="needs the extra parquet")
 

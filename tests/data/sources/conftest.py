@@ -13,9 +13,9 @@ def csv(tmp_path):
 @pytest.fixture
 def out_of_core(monkeypatch):
     """Every file counts as large, and chunks are of seven rows of three numbers."""
-    monkeypatch.setattr("eigenveil.data.sources.npy._MAX_HELD_BYTES", 100)
-    monkeypatch.setattr("eigenveil.data.sources.base._CHUNK_BYTES", 7 * 24)
-    monkeypatch.setattr("eigenveil.data.sources.csv._MAX_LINES", 7)
-    monkeypatch.setattr("eigenveil.data.sources.csv._BLOCK_CHARACTERS", 7 * 12)
-    monkeypatch.setattr("eigenveil.data.sources.csv._MAX_KEPT_BYTES", 0)
-    monkeypatch.setattr("eigenveil.data.sources.parquet._BATCH_BYTES", 7 * 24)
+    monkeypatch.setattr("eigenveil.rows.npy._MAX_HELD_BYTES", 100)
+    monkeypatch.setattr("eigenveil.rows.base._CHUNK_BYTES", 7 * 24)
+    monkeypatch.setattr("eigenveil.rows.csv._MAX_LINES", 7)
+    monkeypatch.setattr("eigenveil.rows.csv._BLOCK_CHARACTERS", 7 * 12)
+    monkeypatch.setattr("eigenveil.rows.csv._MAX_KEPT_BYTES", 0)
+    monkeypatch.setattr("eigenveil.rows.parquet._BATCH_BYTES", 7 * 24)

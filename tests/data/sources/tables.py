@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from eigenveil import Ledger, PrivateCovariance
-from eigenveil.data.sources import open_rows
 from eigenveil.exceptions import InvalidDataError
+from eigenveil.rows import open_rows
 
 SECRET = "patient-4711"
 NEIGHBOURS = pytest.mark.parametrize("adjacency", ["replace-one", "add-remove"])

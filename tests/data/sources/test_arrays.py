@@ -3,11 +3,18 @@
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, column_counts, norm_counts, second_moment, total, trace
-from eigenveil.data.products import moment_products
-from eigenveil.data.sources import ArraySource, Batch, ScaledSource
+from eigenveil.exact import (
+    Clip,
+    column_counts,
+    moment_products,
+    norm_counts,
+    second_moment,
+    total,
+    trace,
+)
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import ArraySource, Batch, ScaledSource
 
 REPLACE = Adjacency.REPLACE_ONE
 ROWS = np.random.default_rng(0).standard_normal((50, 3))

@@ -8,9 +8,8 @@ import pandas as pd
 import pytest
 
 from eigenveil import PrivatePCA
-from eigenveil.data.sources import open_rows
-from eigenveil.data.sources.asking import is_named_like_an_id
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.rows import is_named_like_an_id, open_rows
 from tests.data.sources.tables import SECRET, refused
 
 IDS = ("id", "ID", "patient_id", "PatientID", "patientId", "visit id", "MRN", "mrn", "user", "uuid")

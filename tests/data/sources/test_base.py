@@ -7,21 +7,20 @@ import numpy as np
 import pytest
 
 import eigenveil
-from eigenveil.data import Clip
-from eigenveil.data.sources import (
+from eigenveil.exact import Clip, ProjectedSource
+from eigenveil.privacy import GROUP, ROW, Adjacency
+from eigenveil.rows import (
     ArraySource,
     Batch,
     GroupedSource,
     IterableSource,
     PairedSource,
-    ProjectedSource,
     RowSource,
     ScaledSource,
     open_rows,
     paired,
     shuffled,
 )
-from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency
 
 
 def test_every_source_follows_the_protocol(csv):
@@ -145,4 +144,4 @@ def test_nobody_asks_for_the_class_of_a_source():
         for path in package.rglob("*.py")
         if asked.search(path.read_text())
     }
-    assert found == {"data/sources/open.py"}
+    assert found == {"rows/open.py"}

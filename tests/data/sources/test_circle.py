@@ -6,17 +6,10 @@ import warnings
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, total
-from eigenveil.data.sources import (
-    ArraySource,
-    CircleSource,
-    GroupedSource,
-    IterableSource,
-    circular_mean,
-    open_rows,
-)
+from eigenveil.exact import CircleSource, Clip, circular_mean, total
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.privacy.adjacency import GROUP, Adjacency
+from eigenveil.privacy import GROUP, Adjacency
+from eigenveil.rows import ArraySource, GroupedSource, IterableSource, open_rows
 from tests.data.persons import distance, listed, people
 from tests.data.sources.tables import read
 

@@ -7,16 +7,18 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from eigenveil.data.sources import open_rows
-from eigenveil.data.sources.columns import Reading, noted_reading, parsed_encode
-from eigenveil.data.sources.features import (
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.rows import (
     DaysSince,
     Levels,
     Numbers,
+    Reading,
     level_of,
+    noted_reading,
+    open_rows,
+    parsed_encode,
     text_columns,
 )
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
 NAN = np.nan
 

@@ -7,9 +7,8 @@ import pytest
 
 from eigenveil import PrivateCovariance
 from eigenveil.cli.rows import StdinSource
-from eigenveil.data.sources import open_rows
-from eigenveil.data.sources.columns import Reading
 from eigenveil.exceptions import InvalidDataError
+from eigenveil.rows import Reading, open_rows
 from tests.data.sources.tables import NEIGHBOURS, SECRET, covariance, read, refused, rows_of
 
 
@@ -116,7 +115,7 @@ def test_csv_in_another_encoding_says_what_to_do(tmp_path):
 
 
 def test_csv_in_many_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr("eigenveil.data.sources.csv._MAX_LINES", 7)
+    monkeypatch.setattr("eigenveil.rows.csv._MAX_LINES", 7)
     path = tmp_path / "t.csv"
     path.write_text("a,b\n" + "\n" * 15 + "".join(f"{i},{-i}\n" for i in range(50)))
     assert np.array_equal(read(path), [[i, -i] for i in range(50)])
@@ -156,7 +155,7 @@ DAMAGED = {
 def test_a_record_that_is_not_one_line_is_refused_by_its_number(name, batch, tmp_path, monkeypatch):
     """Silently, the 306 records were 6: what is published, and what noise is calibrated to."""
     line, content = DAMAGED[name]
-    monkeypatch.setattr("eigenveil.data.sources.csv._MAX_LINES", batch)
+    monkeypatch.setattr("eigenveil.rows.csv._MAX_LINES", batch)
     path = tmp_path / "t.csv"
     path.write_text(content, newline="")
     sources = [
@@ -202,7 +201,7 @@ def test_a_stray_quote_charges_nothing(adjacency, tmp_path):
 )
 @pytest.mark.parametrize("batch", [1, 1 << 14])
 def test_files_that_are_as_they_should_be(content, batch, tmp_path, monkeypatch):
-    monkeypatch.setattr("eigenveil.data.sources.csv._MAX_LINES", batch)
+    monkeypatch.setattr("eigenveil.rows.csv._MAX_LINES", batch)
     path = tmp_path / "t.csv"
     path.write_bytes(content)
     for source in (
@@ -214,7 +213,7 @@ def test_files_that_are_as_they_should_be(content, batch, tmp_path, monkeypatch)
 
 
 def test_lines_are_counted_across_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("eigenveil.data.sources.csv._BLOCK_CHARACTERS", 10)
+    monkeypatch.setattr("eigenveil.rows.csv._BLOCK_CHARACTERS", 10)
     path = tmp_path / "t.csv"
     path.write_text(with_cells())
     assert open_rows(path).count_rows() == 306

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from eigenveil.data.sources import ArraySource, GroupedSource
-from eigenveil.data.sources.design import (
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.mechanisms import (
     ColumnsSource,
     DesignRows,
     GradientRows,
@@ -12,7 +12,7 @@ from eigenveil.data.sources.design import (
     ResidualRows,
     reordered,
 )
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.rows import ArraySource, GroupedSource
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(50, 4)) * [1.0, 10.0, 0.1, 3.0] + [5.0, 0.0, 1.0, 7.0]

@@ -5,8 +5,8 @@ import gzip
 import numpy as np
 import pytest
 
-from eigenveil.data.sources import open_rows
 from eigenveil.exceptions import InvalidDataError
+from eigenveil.rows import open_rows
 from tests.data.sources.tables import SECRET, refused
 
 NAN = np.nan

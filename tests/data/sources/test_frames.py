@@ -13,9 +13,8 @@ import pyarrow as pa
 import pytest
 
 from eigenveil import PrivatePCA, StreamingPCA
-from eigenveil.data.sources import as_table
-from eigenveil.data.sources.frames import is_frame, names
 from eigenveil.exceptions import InvalidDataError
+from eigenveil.rows import as_table, is_frame, names
 
 SECRET = "secret98765"
 MIXED = pd.DataFrame(
@@ -217,7 +216,7 @@ def test_labels_that_are_not_text_are_no_names():
 
 def test_arrays_need_no_frame_library():
     script = (
-        "import sys, numpy; from eigenveil.data.sources import as_table; "
+        "import sys, numpy; from eigenveil.rows import as_table; "
         "as_table(numpy.ones((2, 2))); as_table([[1, 2]]); "
         "assert not {'narwhals', 'pandas', 'polars', 'sklearn'} & set(sys.modules)"
     )

@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from eigenveil.data.sources import ArraySource, GroupedSource, open_rows
-from eigenveil.data.sources.ids import person_label
 from eigenveil.exceptions import InvalidDataError
+from eigenveil.rows import ArraySource, GroupedSource, open_rows, person_label
 
 
 class Unhashable:

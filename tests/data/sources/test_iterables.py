@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivatePCA
-from eigenveil.data.sources import (
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.privacy import ROW, Adjacency
+from eigenveil.rows import (
     GroupedSource,
     IterableSource,
     RowSource,
@@ -15,8 +17,6 @@ from eigenveil.data.sources import (
     open_rows,
     require_hidden_count,
 )
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.privacy.adjacency import ROW, Adjacency
 
 
 def test_iterators_are_read_once_and_iterables_again():

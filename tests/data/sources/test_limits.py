@@ -5,17 +5,10 @@ import warnings
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip
-from eigenveil.data.column_limits import ColumnLimits
-from eigenveil.data.sources import (
-    ArraySource,
-    ChangedSource,
-    GroupedSource,
-    LimitedSource,
-    SquaredSource,
-    open_rows,
-)
+from eigenveil.exact import ChangedSource, Clip, LimitedSource, SquaredSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.numerics import ColumnLimits
+from eigenveil.rows import ArraySource, GroupedSource, open_rows
 from tests.data.sources.tables import read
 
 ROWS = np.random.default_rng(3).standard_normal((300, 4)) * [5.0, 1.0, 0.1, 1.0]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivatePCA
-from eigenveil.data.gram import public_rows
-from eigenveil.data.sources import ArraySource, GroupedSource, NpySource, open_rows
+from eigenveil.exact import public_rows
 from eigenveil.exceptions import InvalidDataError
+from eigenveil.rows import ArraySource, GroupedSource, NpySource, open_rows
 from tests.data.sources.tables import TABLE, refused, rows_of
 
 
@@ -61,8 +61,8 @@ def test_a_small_npy_is_an_array(order, tmp_path):
 
 
 def test_a_large_npy_knows_its_rows_and_holds_a_chunk_only(tmp_path, monkeypatch):
-    monkeypatch.setattr("eigenveil.data.sources.npy._MAX_HELD_BYTES", 1 << 12)
-    monkeypatch.setattr("eigenveil.data.sources.base._CHUNK_BYTES", 1 << 18)
+    monkeypatch.setattr("eigenveil.rows.npy._MAX_HELD_BYTES", 1 << 12)
+    monkeypatch.setattr("eigenveil.rows.base._CHUNK_BYTES", 1 << 18)
     np.save(tmp_path / "t.npy", np.ones((1 << 17, 8)))  # 32 chunks
     tracemalloc.start()
     try:

@@ -5,8 +5,8 @@ import pytest
 from scipy import sparse
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA
-from eigenveil.data.sources import open_rows
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.rows import open_rows
 from tests.data.sources.tables import refused
 
 ROWS = np.random.default_rng(0).integers(0, 2, (60, 5)).astype(float)
@@ -43,14 +43,14 @@ def test_archives_that_hold_no_table(tmp_path):
 
 def test_an_archive_beyond_all_proportion_is_refused(tmp_path, monkeypatch):
     np.savez(tmp_path / "t.npz", ROWS)
-    monkeypatch.setattr("eigenveil.data.sources.npz._MAX_BYTES", 10)
+    monkeypatch.setattr("eigenveil.rows.memory._MAX_BYTES", 10)
     with pytest.raises(InvalidDataError, match="too large for memory"):
         open_rows(tmp_path / "t.npz")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_sparse_rows_are_rows(kind, monkeypatch):
-    monkeypatch.setattr("eigenveil.data.sources.base._CHUNK_BYTES", 8 * 5 * 7)
+    monkeypatch.setattr("eigenveil.rows.base._CHUNK_BYTES", 8 * 5 * 7)
     source = open_rows(kind(ROWS))
     np.testing.assert_array_equal(source.whole(), ROWS)
     np.testing.assert_array_equal(source.rows_at(np.array([1, 50])), ROWS[[1, 50]])

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from eigenveil.data.sources import ArraySource, IterableSource, open_rows
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.rows import ArraySource, IterableSource, open_rows
 from tests.data.sources.tables import SECRET, read
 
 

@@ -7,11 +7,14 @@ import os
 import numpy as np
 import pytest
 
-from eigenveil.data import second_moment
-from eigenveil.data.sources import (
+from eigenveil.exact import second_moment
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import (
     ArraySource,
     GroupedSource,
     IterableSource,
+    NpySource,
     PairedSource,
     PairedUnits,
     ScaledSource,
@@ -19,9 +22,6 @@ from eigenveil.data.sources import (
     paired,
     shuffled,
 )
-from eigenveil.data.sources.npy import NpySource
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
-from eigenveil.privacy.adjacency import Adjacency
 from tests.data.persons import CLIP, distance, listed, people
 from tests.data.sources.tables import read
 
@@ -125,8 +125,8 @@ def test_long_rows_are_read_where_they_lie(dtype, tmp_path, monkeypatch):
         return np.concatenate([chunk.copy() for chunk in pairs.chunks()])
 
     expected = differences(open_rows(rows))
-    monkeypatch.setattr("eigenveil.data.sources.base._LONG_ROW", 1)
-    monkeypatch.setattr("eigenveil.data.sources.npy._LONG_ROW_BYTES", 1)
+    monkeypatch.setattr("eigenveil.rows.base._LONG_ROW", 1)
+    monkeypatch.setattr("eigenveil.rows.npy._LONG_ROW_BYTES", 1)
     assert np.array_equal(differences(open_rows(rows)), expected)
     np.save(tmp_path / "rows.npy", rows)
     source = NpySource(tmp_path / "rows.npy")
@@ -225,7 +225,7 @@ def test_pairs_of_persons_of_one_row_are_pairs_of_rows():
 def test_pairs_are_read_in_chunks_alike(monkeypatch):
     persons = [np.random.default_rng(m).standard_normal((m, 3)) for m in (5, 1, 30, 7, 2, 2)]
     _, whole, owners = unit_differences(listed(persons))
-    monkeypatch.setattr("eigenveil.data.sources.base._CHUNK_BYTES", 24 * 4)
+    monkeypatch.setattr("eigenveil.rows.base._CHUNK_BYTES", 24 * 4)
     streamed = listed(persons)
     streamed.rows = IterableSource([streamed.rows.array[i : i + 3] for i in range(0, 47, 3)])
     _, again, units = unit_differences(streamed)

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eigenveil.data.sources import open_rows
 from eigenveil.exceptions import InvalidDataError, MissingExtraError
+from eigenveil.rows import open_rows
 from tests.data.sources.tables import SECRET, TABLE, read, refused, rows_of
 
 

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from eigenveil.data import Clip, open_rows, second_moment
-from eigenveil.data.distributed.parts import opened_part
-from eigenveil.data.sources.remote import address_of, remote_files
+from eigenveil.engines import opened_part
+from eigenveil.exact import Clip, second_moment
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import address_of, open_rows, remote_files
 
 pytest.importorskip("pyarrow", reason="needs the extra parquet")
 

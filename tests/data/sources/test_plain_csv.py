@@ -7,11 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from eigenveil.data.sources import CSVSource
-from eigenveil.data.sources import csv as csv_module
-from eigenveil.data.sources.columns import Reading
-from eigenveil.data.sources.plain_csv import PlainLines, plain_reader
 from eigenveil.exceptions import EigenveilError
+from eigenveil.rows import CSVSource, PlainLines, Reading, plain_reader
+from eigenveil.rows import csv as csv_module
 
 pytest.importorskip("pyarrow", reason="needs the extra parquet")
 

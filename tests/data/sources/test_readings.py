@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA
-from eigenveil.data import Clip, second_moment
-from eigenveil.data.norms import distance_counts
-from eigenveil.data.sources import (
+from eigenveil.exact import Clip, distance_counts, second_moment
+from eigenveil.exceptions import InvalidDataError
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import (
+    Fingerprint,
     GroupedSource,
     IterableSource,
     PairedSource,
+    Readings,
     ScaledSource,
     open_rows,
 )
-from eigenveil.data.sources.readings import Fingerprint, Readings
-from eigenveil.exceptions import InvalidDataError
-from eigenveil.privacy.adjacency import Adjacency
 
 REPLACE = Adjacency.REPLACE_ONE
 CLIP = Clip(row_norm=4.0)

@@ -5,24 +5,28 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, second_moment, total
-from eigenveil.data.clip import LARGEST_NORM
-from eigenveil.data.gram import public_rows
-from eigenveil.data.sources import (
+from eigenveil.exact import (
+    LARGEST_NORM,
+    Clip,
+    OutsideSource,
+    ProjectedSource,
+    public_rows,
+    second_moment,
+    total,
+)
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.privacy import GROUP, Adjacency
+from eigenveil.rows import (
     ArraySource,
     GroupedSource,
     IterableSource,
-    OutsideSource,
     PairedSource,
-    ProjectedSource,
     RowSource,
     ScaledSource,
     open_rows,
     paired,
     sampled,
 )
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.privacy.adjacency import GROUP, Adjacency
 from tests.data.sources.tables import read
 
 RNG = np.random.default_rng(3)

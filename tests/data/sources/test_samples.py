@@ -3,23 +3,20 @@
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, second_moment, total, trace
-from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.batches import Batches
-from eigenveil.data.moment_columns import moment_columns
-from eigenveil.data.sources import (
+from eigenveil.exact import BasisProduct, Batches, Clip, moment_columns, second_moment, total, trace
+from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import (
     ArraySource,
     Batch,
     GroupedSource,
     IterableSource,
     ScaledSource,
+    ShuffledBatch,
     open_rows,
     sampled,
     shuffled,
 )
-from eigenveil.data.sources.samples import ShuffledBatch
-from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
-from eigenveil.privacy.adjacency import Adjacency
 
 REPLACE = Adjacency.REPLACE_ONE
 ROWS = np.random.default_rng(0).standard_normal((50, 3))
@@ -86,8 +83,8 @@ def test_persons_are_never_sampled_by_position():
 @pytest.mark.parametrize("kind", [np.float64, np.float32, np.int16, np.longdouble])
 def test_shuffled_rows_are_gathered_a_few_at_a_time(kind, monkeypatch):
     """What is summed over them is what is summed over the same rows side by side."""
-    monkeypatch.setattr("eigenveil.data.sources.samples._MIN_GATHERED_ROWS", 4)
-    monkeypatch.setattr("eigenveil.data.sources.samples._GATHERED_BYTES", 1)
+    monkeypatch.setattr("eigenveil.rows.derived._MIN_GATHERED_ROWS", 4)
+    monkeypatch.setattr("eigenveil.rows.derived._GATHERED_BYTES", 1)
     rows = np.asfortranarray(np.round(9 * ROWS).astype(kind))
     order = np.random.default_rng(1).permutation(50)
     mixed = shuffled(ArraySource(rows), lambda n: order[:n], lambda chunk: None)

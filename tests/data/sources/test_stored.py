@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from eigenveil import PrivatePCA
-from eigenveil.data.sources import open_rows
 from eigenveil.exceptions import InvalidDataError
+from eigenveil.rows import open_rows
 from tests.data.sources.tables import NEIGHBOURS, TABLE, covariance, refused, rows_of, stored
 
 CHANGED = r"^the table changed while it was read: .* what was charged before stays charged$"

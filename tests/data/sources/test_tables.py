@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from eigenveil.data.sources import as_table
 from eigenveil.exceptions import InvalidDataError
+from eigenveil.rows import as_table
 from tests.data.sources.tables import SECRET
 
 

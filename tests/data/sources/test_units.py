@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from eigenveil.data import second_moment
-from eigenveil.data.gram import public_rows
-from eigenveil.data.sources import (
+from eigenveil.exact import public_rows, second_moment
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.privacy import GROUP, Adjacency, Unit
+from eigenveil.rows import (
     ArraySource,
     GroupedSource,
     IterableSource,
@@ -15,8 +16,6 @@ from eigenveil.data.sources import (
     ScaledSource,
     open_rows,
 )
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.privacy.adjacency import GROUP, Adjacency, Unit
 from tests.data.persons import CLIP, STATISTICS, listed
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -73,7 +72,7 @@ def write(frame, path):
 def test_files_say_whose_rows_they_hold(table, tmp_path, monkeypatch, suffix, numbers):
     if numbers:
         table["patient"] = table["patient"].str[2:].astype(int)
-    monkeypatch.setattr("eigenveil.data.sources.csv._MAX_LINES", 7)
+    monkeypatch.setattr("eigenveil.rows.csv._MAX_LINES", 7)
     source = open_rows(write(table, tmp_path / f"t{suffix}"), unit="patient")
     assert isinstance(source, LabelledSource)
     assert (source.feature_names, source.n_columns) == (("a", "b", "c"), 3)

@@ -7,8 +7,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from eigenveil.data.sources import open_rows
 from eigenveil.exceptions import InvalidDataError, MissingExtraError
+from eigenveil.rows import open_rows
 from tests.data.sources.tables import SECRET, refused
 
 openpyxl = pytest.importorskip("openpyxl")
@@ -73,7 +73,7 @@ def test_damaged_workbooks(tmp_path, monkeypatch):
 
 def test_a_sheet_beyond_all_proportion_is_refused(tmp_path, monkeypatch):
     path = written(tmp_path / "t.xlsx", ["a"], [1])
-    monkeypatch.setattr("eigenveil.data.sources.workbooks._MAX_BYTES", 10)
+    monkeypatch.setattr("eigenveil.rows.cells._MAX_BYTES", 10)
     with pytest.raises(InvalidDataError, match="too large"):
         open_rows(path)
 

@@ -11,11 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from eigenveil.federated.codes import ProtocolError
-from eigenveil.federated.messages import decode, encode
+from eigenveil.federated import ProtocolError, decode, encode
+from eigenveil.federated.secure import Ready, Roll, SecureAgreement, SumQuestion, Upload, digest
 from eigenveil.federated.secure import owner as owner_module
-from eigenveil.federated.secure.agreement import SecureAgreement
-from eigenveil.federated.secure.messages import Ready, Roll, SumQuestion, Upload, digest
 from tests.federated.secure.parties import agreement, signing_key, simulated, tables
 
 

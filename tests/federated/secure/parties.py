@@ -7,12 +7,9 @@ from pathlib import Path
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from eigenveil.federated.coordinator import Coordinator
-from eigenveil.federated.journal import Journal
-from eigenveil.federated.secure.agreement import Member, SecureAgreement
-from eigenveil.federated.secure.owner import SecureOwner
-from eigenveil.federated.simulation import InProcess
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.federated import Coordinator, InProcess, Journal
+from eigenveil.federated.secure import Member, SecureAgreement, SecureOwner
+from eigenveil.privacy import Ledger
 
 NAMES = ("east", "north", "south", "west")
 

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenveil.federated.flower.client import serve
-from eigenveil.federated.secure.configuration import read_agreement
-from eigenveil.federated.secure.owner import SecureOwner
+from eigenveil.federated import read_agreement, serve
+from eigenveil.federated.secure import SecureOwner
 from tests.federated.secure.parties import signing_key
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from eigenveil.exceptions import InvalidBudgetError, InvalidDataError, InvalidParameterError
-from eigenveil.federated.secure.agreement import SecureAgreement
-from eigenveil.privacy.accounting import fits
+from eigenveil.federated.secure import SecureAgreement
+from eigenveil.privacy import fits
 from tests.federated.secure.parties import agreement, member, tables
 from tests.fuzz.values import mutated_json
 

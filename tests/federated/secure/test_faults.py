@@ -14,17 +14,20 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from eigenveil.federated.answers import Answers, Kept
-from eigenveil.federated.codes import Code, ProtocolError
-from eigenveil.federated.messages import Words, decode, encode
+from eigenveil.federated import Answers, Code, Kept, ProtocolError, Words, decode, encode
+from eigenveil.federated.secure import (
+    Context,
+    Ready,
+    Roll,
+    SecureAgreement,
+    SecureOwner,
+    Statement,
+    SumQuestion,
+    Upload,
+    masks,
+)
 from eigenveil.federated.secure import agreement as agreement_module
-from eigenveil.federated.secure import masks
-from eigenveil.federated.secure.agreement import SecureAgreement
-from eigenveil.federated.secure.masks import Context
-from eigenveil.federated.secure.messages import Ready, Roll, SumQuestion, Upload
-from eigenveil.federated.secure.owner import SecureOwner
-from eigenveil.federated.secure.signing import Statement
-from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms import Gate
 from tests.federated.secure.hostile import attacked
 from tests.federated.secure.parties import (
     agreement,

@@ -7,18 +7,19 @@ import pytest
 from scipy.stats import chi2
 
 from eigenveil.exceptions import NothingFoundError, QuorumLostError, StateError
-from eigenveil.federated.codes import Code
-from eigenveil.federated.journal import Happening
-from eigenveil.federated.messages import Refusal, decode, encode
-from eigenveil.federated.secure.messages import Roll, SumQuestion, Upload
-from eigenveil.federated.secure.result import Total, asked_next
-from eigenveil.federated.secure.script import SumScript, total_of
-from eigenveil.federated.simulation import simulate
-from eigenveil.numerics.metrics import captured_variance, subspace_distance
-from eigenveil.privacy.budget import stated
-from eigenveil.privacy.calibrate import whole_strength
-from eigenveil.release import Release
-from eigenveil.release.uses import regression
+from eigenveil.federated import Code, Happening, Refusal, decode, encode, simulate
+from eigenveil.federated.secure import (
+    Roll,
+    SumQuestion,
+    SumScript,
+    Total,
+    Upload,
+    asked_next,
+    total_of,
+)
+from eigenveil.numerics import captured_variance, subspace_distance
+from eigenveil.privacy import stated, whole_strength
+from eigenveil.release import Release, regression
 from tests.federated.secure.parties import Server, agreement, real_owner, simulated, tables
 
 ROWS = tables()

@@ -8,9 +8,17 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from eigenveil.federated.codes import Code, ProtocolError
-from eigenveil.federated.secure.masks import Context, masked, pad, pair_key, pair_keys, unmasked
-from eigenveil.federated.secure.signing import Statement, listed
+from eigenveil.federated import Code, ProtocolError
+from eigenveil.federated.secure import (
+    Context,
+    Statement,
+    listed,
+    masked,
+    pad,
+    pair_key,
+    pair_keys,
+    unmasked,
+)
 from tests.federated.secure.parties import signing_key
 
 CONTEXT = Context(agreement=bytes(range(32)), step=2, question=b"q" * 32, roll=b"r" * 32)

@@ -7,23 +7,21 @@ import numpy as np
 import pytest
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, StateError
-from eigenveil.federated.answers import Answers
-from eigenveil.federated.codes import Code, ProtocolError
-from eigenveil.federated.messages import decode, encode
-from eigenveil.federated.secure import owner as owner_module
-from eigenveil.federated.secure.agreement import SecureAgreement
-from eigenveil.federated.secure.messages import (
+from eigenveil.federated import Answers, Code, ProtocolError, decode, encode
+from eigenveil.federated.secure import (
     Agreed,
     Ready,
     Roll,
+    SecureAgreement,
+    SecureOwner,
     SumInvitation,
     SumQuestion,
+    Sums,
     Upload,
     digest,
 )
-from eigenveil.federated.secure.owner import SecureOwner
-from eigenveil.federated.secure.sums import Sums
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.federated.secure import owner as owner_module
+from eigenveil.privacy import Ledger
 from tests.federated.secure.parties import (
     agreement,
     member,

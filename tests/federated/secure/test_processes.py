@@ -11,11 +11,16 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from eigenveil.federated.coordinator import Coordinator
-from eigenveil.federated.flower.keys import make_certificate, make_node_key
-from eigenveil.federated.flower.server import superlink
-from eigenveil.federated.journal import Event, Happening, Journal
-from eigenveil.federated.simulation import simulate
+from eigenveil.federated import (
+    Coordinator,
+    Event,
+    Happening,
+    Journal,
+    make_certificate,
+    make_node_key,
+    simulate,
+    superlink,
+)
 from tests.federated.secure.parties import agreement, simulated, tables
 
 ROOT = Path(__file__).parents[3]

@@ -24,16 +24,16 @@ from flwr.serverapp import Grid, ServerApp
 
 from eigenveil.exceptions import EigenveilError, InvalidParameterError
 from eigenveil.federated.agreement import Agreement
+from eigenveil.federated.codes import Code
 from eigenveil.federated.configuration import ClientConfiguration, read_client, read_server
 from eigenveil.federated.coordinator import Coordinator
 from eigenveil.federated.flower.envelope import content, held
 from eigenveil.federated.journal import Event, Happening, Journal
-from eigenveil.federated.messages import Code, Refusal, encode
+from eigenveil.federated.messages import Refusal, encode
 from eigenveil.federated.owner import Owner
-from eigenveil.federated.private import private_folder
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.storage.durable import locked
-from eigenveil.storage.places import require_new
+from eigenveil.storage.paths import private_folder, require_new
 
 __all__ = ["GridTransport", "client", "server"]
 

@@ -65,6 +65,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.types import ASGIApp
 
+from eigenveil.federated.codes import Code
 from eigenveil.federated.flower.envelope import (
     LARGEST,
     OVERHEAD,
@@ -75,7 +76,6 @@ from eigenveil.federated.flower.envelope import (
     opened,
 )
 from eigenveil.federated.flower.measured import Measured
-from eigenveil.federated.messages import Code
 
 __all__ = ["Fleet", "fleet_app"]
 

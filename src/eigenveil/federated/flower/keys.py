@@ -16,8 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.storage.paths import read_regular
-from eigenveil.storage.places import write_new
+from eigenveil.storage.paths import read_regular, write_new
 
 __all__ = [
     "host_and_port",

@@ -17,11 +17,11 @@ from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 from starlette.types import ASGIApp
 
 from eigenveil.exceptions import FederationConnectionError, InvalidDataError, InvalidParameterError
+from eigenveil.federated.codes import Code
 from eigenveil.federated.flower.envelope import FAREWELL, LARGEST
 from eigenveil.federated.flower.fleet import Fleet, fleet_app
 from eigenveil.federated.flower.keys import host_and_port, node_public_key, require_loopback
 from eigenveil.federated.flower.measured import Prompt
-from eigenveil.federated.messages import Code
 
 __all__ = ["FlowerTransport", "superlink"]
 

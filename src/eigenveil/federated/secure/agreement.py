@@ -16,19 +16,17 @@ from typing import Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import NO_EXPONENT
+from eigenveil.exact.clip import NO_EXPONENT
 from eigenveil.exceptions import EigenveilError, InvalidDataError, InvalidParameterError
 from eigenveil.federated.messages import check_name
-from eigenveil.federated.secure.signing import LABEL, Statement
-from eigenveil.mechanisms.bounds import reach_of
+from eigenveil.federated.secure.masks import LABEL, Statement
+from eigenveil.planning.bounds import reach_of
 from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import whole_strength
+from eigenveil.privacy.collusion import Honest
 from eigenveil.privacy.cost import Cost, Gaussian
-from eigenveil.privacy.honest import Honest
 from eigenveil.privacy.shared_noise import SharedNoise
-
-__all__ = ["Member", "SecureAgreement", "Step", "StepKind"]
 
 StepKind = Literal["distances", "mean", "directions", "moment", "pairs"]
 

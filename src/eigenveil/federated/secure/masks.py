@@ -1,4 +1,9 @@
-r"""Pads that hide one owner's numbers and cancel in the sum of all.
+r"""Masks that cancel in the sum over all owners, and the signatures of messages.
+
+Every signature is Ed25519 over one typed, length-prefixed list: a label with the purpose, the
+agreement, the step, the question, the roll, the sender and a hash of the body. Nothing that was
+signed for one of these can be taken for another. Keys are made for this purpose alone: sign
+nothing else with them.
 
 .. math:: y_u = m_u + \sum_{v > u} \mathrm{PRG}(k_{uv}) - \sum_{v < u} \mathrm{PRG}(k_{uv})
           \bmod 2^{64}
@@ -15,10 +20,15 @@ Source: Bonawitz et al. 2017, the pairwise pads alone. The set of owners is agre
 uploads, so that there is nobody whose pads have to be removed.
 """
 
+import hashlib
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -27,9 +37,76 @@ from numpy.typing import NDArray
 
 from eigenveil.federated.codes import Code, ProtocolError
 from eigenveil.federated.messages import Words
-from eigenveil.federated.secure.signing import LABEL, listed
 
-__all__ = ["Context", "masked", "pad", "pair_key", "pair_keys", "unmasked"]
+LABEL = "eigenveil-secure-sum/1"
+_LENGTH = struct.Struct(">Q")
+
+
+def listed(*fields: str | bytes | int) -> bytes:
+    """Return an encoding of a list that no other list has."""
+    parts = [_LENGTH.pack(len(fields))]
+    for field in fields:
+        match field:
+            case str():
+                kind, data = b"s", field.encode()
+            case bytes():
+                kind, data = b"b", field
+            case int():
+                kind, data = b"i", field.to_bytes(9, "big", signed=True)
+        parts += [kind, _LENGTH.pack(len(data)), data]
+    return b"".join(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """What one owner says at one moment of one step.
+
+    Attributes
+    ----------
+    purpose : {"agreed", "ready", "upload"}
+        What it is said for.
+    agreement, question, roll : bytes
+        Digests of what it is said under; empty before there is any.
+    step : int
+        Its number, -1 before the first.
+    sender : str
+        Name of the owner.
+    body : bytes
+        What is said: the agreement, a fresh key, or a masked sum.
+
+    """
+
+    purpose: Literal["agreed", "ready", "upload"]
+    agreement: bytes
+    step: int
+    question: bytes
+    roll: bytes
+    sender: str
+    body: bytes
+
+    def encode(self) -> bytes:
+        """Return the bytes that are signed."""
+        return listed(
+            f"{LABEL}/{self.purpose}",
+            self.agreement,
+            self.step,
+            self.question,
+            self.roll,
+            self.sender,
+            hashlib.sha256(self.body).digest(),
+        )
+
+    def sign(self, key: Ed25519PrivateKey) -> str:
+        """Return the signature, in hexadecimal digits."""
+        return key.sign(self.encode()).hex()
+
+    def check(self, signature: str, key: bytes) -> None:
+        """Raise `ProtocolError` unless the owner of the key has signed this."""
+        try:
+            Ed25519PublicKey.from_public_bytes(key).verify(bytes.fromhex(signature), self.encode())
+        except (InvalidSignature, ValueError):
+            raise ProtocolError(Code.SIGNATURE, self.sender) from None
+
 
 _LARGEST = 1 << 32  # bytes of one pad: far below what a counter of 128 bits allows
 

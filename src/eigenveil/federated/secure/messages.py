@@ -9,12 +9,10 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM
+from eigenveil.exact.clip import LARGEST_NORM, SMALLEST_NORM
 from eigenveil.federated.codes import Code, ProtocolError
 from eigenveil.federated.messages import Array, Message, Octets, Words, decode
-from eigenveil.federated.secure.signing import Statement
-
-__all__ = ["Agreed", "Ready", "Roll", "SumInvitation", "SumQuestion", "Upload", "digest"]
+from eigenveil.federated.secure.masks import Statement
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _SIGNATURE = re.compile(r"[0-9a-f]{128}")

@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.federated.answerer import LOG, Answerer
 from eigenveil.federated.answers import Answers, Kept
 from eigenveil.federated.codes import Code, ProtocolError
 from eigenveil.federated.messages import decode, encode
+from eigenveil.federated.owner import LOG, Answerer
 from eigenveil.federated.secure.agreement import SecureAgreement, Step
 from eigenveil.federated.secure.masks import Context, masked, pair_keys
 from eigenveil.federated.secure.messages import (
@@ -32,13 +32,11 @@ from eigenveil.federated.secure.messages import (
     digest,
 )
 from eigenveil.federated.secure.sums import Sums
-from eigenveil.mechanisms.bounds import OnInvalid, OnMissing
+from eigenveil.messages import Face
 from eigenveil.numerics.random import SimulationSource, SystemSource
+from eigenveil.planning.bounds import OnInvalid, OnMissing
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.storage.paths import real_path
-from eigenveil.wording import Face
-
-__all__ = ["SecureOwner"]
 
 _UNSIGNED = "0" * 128
 

@@ -14,26 +14,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM
 from eigenveil.estimators.results import component_result
+from eigenveil.exact.clip import LARGEST_NORM, SMALLEST_NORM
+from eigenveil.exact.symmetric import GaussianLaw
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.federated.script import Heard
 from eigenveil.federated.secure.agreement import SecureAgreement, Step
-from eigenveil.mechanisms.covariance.elliptical import combined
-from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
-from eigenveil.mechanisms.pca.components import leading
-from eigenveil.mechanisms.ranged import noise_rows
-from eigenveil.mechanisms.scalars.distances import NoisyDistances, gaussian_sum
-from eigenveil.mechanisms.shared import unpacked
-from eigenveil.numerics.symmetric import GaussianLaw
+from eigenveil.federated.secure.sums import unpacked
+from eigenveil.mechanisms.components import leading
+from eigenveil.mechanisms.distances import NoisyDistances, gaussian_sum, noise_rows
+from eigenveil.mechanisms.elliptical import combined
+from eigenveil.mechanisms.gauss import NoisyMatrix
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.contribution import Contribution
 from eigenveil.privacy.cost import Gaussian
-from eigenveil.privacy.federated import FederatedGuarantee
+from eigenveil.privacy.federated_guarantee import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.release.artefact import Release
-
-__all__ = ["Total", "asked_next", "combine"]
 
 _PROOFS = ("secure_statement", "secure_sums")
 _SURE = 6.0  # deviations of a trace

@@ -1,36 +1,89 @@
-"""An owner's part of a sum: a bounded statistic of its rows, and its share of the noise.
+"""An owner's part of a secure sum: a bounded statistic of its rows, and its share of the noise.
+
+What one share alone costs is ``sqrt(t)`` times what the sum costs if t owners are honest: whoever
+draws one hides it among the others (`eigenveil.federated.secure`). Proof:
+docs/proofs/shared_noise.md.
 
 Centre and radius of a question may be anything: a row is clipped, or scaled to unit length, before
 it is added, so what one record moves is known whatever they are. What a step costs is agreed on
 before the first, and does not depend on what earlier ones have shown.
 """
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.gram import public_rows, second_moment, sums_are_exact, total
-from eigenveil.data.norms import norm_counts
-from eigenveil.data.sources import RowSource, ScaledSource
+from eigenveil.exact.bounded import Bounded, Norm
+from eigenveil.exact.clip import LARGEST_NORM, Clip
+from eigenveil.exact.gram import public_rows, second_moment, sums_are_exact, total
+from eigenveil.exact.histograms import norm_counts
+from eigenveil.exact.lattice import GAUSSIAN, add_noise
+from eigenveil.exact.symmetric import add_symmetric_gaussian
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.federated.answerer import ColumnsError
-from eigenveil.federated.owned_rows import open_owned
+from eigenveil.federated.owner import ColumnsError
+from eigenveil.federated.records import open_owned
 from eigenveil.federated.secure.agreement import SecureAgreement, Step
 from eigenveil.federated.secure.messages import SumQuestion
-from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.bounds import OnInvalid, OnMissing
-from eigenveil.mechanisms.paired import drawn_pairs
-from eigenveil.mechanisms.pca.spherical import directions
-from eigenveil.mechanisms.shared import NoiseShare
+from eigenveil.mechanisms.analyze_gauss import directions
+from eigenveil.mechanisms.centre import drawn_pairs
+from eigenveil.mechanisms.gate import Gate
 from eigenveil.numerics.random import NoiseSource
+from eigenveil.planning.bounds import OnInvalid, OnMissing
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.ledger import Entry, Ledger
+from eigenveil.privacy.cost import Cost, Gaussian
+from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy.ledger_file import Entry
+from eigenveil.privacy.shared_noise import SharedNoise
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.maps import ScaledSource
 
-__all__ = ["Sums"]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseShare:
+    """Add one share of a noise to a query. Fields are public, never data."""
+
+    name: ClassVar[str] = "noise-share"
+    exact: ClassVar[bool] = True
+    noise: SharedNoise
+
+    def cost(self) -> Cost:
+        """Cost of the sum if as many owners are honest as the noise counts on."""
+        return Gaussian(self.noise.mu())
+
+    def alone(self) -> Cost:
+        """Cost of this share if nobody else keeps its own secret."""
+        return Gaussian(self.noise.mu(1))
+
+    def perturb(self, query: Bounded, noise: NoiseSource) -> NDArray[np.int64]:
+        """Return whole multiples of the grid: a vector, or the upper triangle of a matrix."""
+        shared = self.noise
+        shape = (shared.columns,) * (2 if shared.symmetric else 1)
+        norm: Norm = "frobenius" if shared.symmetric else "l2"
+        if query.value.units.shape != shape or query.sensitivity(norm) > shared.sensitivity:
+            raise InvalidParameterError("the share was calibrated for another query")
+        value = query.value.refined(shared.grid)  # counts too: rounding is part of the proof
+        if shared.symmetric:
+            return packed(
+                add_symmetric_gaussian(value, shared.scale, noise, grid=shared.grid).units
+            )
+        return add_noise(value, shared.scale, noise, law=GAUSSIAN, grid=shared.grid).units
+
+
+def packed(matrix: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the upper triangle of a symmetric matrix, row by row."""
+    return np.asarray(matrix[np.triu_indices(len(matrix))])
+
+
+def unpacked(entries: NDArray[np.int64], d: int) -> NDArray[np.int64]:
+    """Return the symmetric matrix of an upper triangle."""
+    matrix = np.zeros((d, d), dtype=np.int64)
+    upper = np.triu_indices(d)
+    matrix[upper] = entries
+    matrix.T[upper] = entries
+    return matrix
+
 
 _ADJACENCY = Adjacency.REPLACE_ONE  # how many records an owner has is in the agreement
 

@@ -6,6 +6,10 @@ is another `PAGE_FORMAT`. It knows documents and arrays only, and stands below `
 whose third file it writes.
 """
 
-from eigenveil.report.page.document import PAGE_FORMAT, render
+from eigenveil.doors import lazy_names
 
-__all__ = ["PAGE_FORMAT", "render"]
+_HOMES = {
+    "document": "PAGE_FORMAT render",
+    "owners": "promise promises",
+}
+__all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

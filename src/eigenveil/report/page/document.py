@@ -6,20 +6,17 @@ from html import escape
 from importlib import resources
 from typing import Any
 
+from eigenveil.privacy.balance import Balance
 from eigenveil.privacy.contribution import Contribution
 from eigenveil.privacy.guarantee import SIMULATION, Guarantee
-from eigenveil.privacy.ledger import Balance
-from eigenveil.report.page.biplot import biplot_section
-from eigenveil.report.page.columns import columns_section
-from eigenveil.report.page.contents import contents
-from eigenveil.report.page.drawings import draw_spending
+from eigenveil.report.page.contents import columns_section, contents
 from eigenveil.report.page.owners import comparison, promise, promises
+from eigenveil.report.page.score_map import biplot_section
 from eigenveil.report.page.summary import answers
 from eigenveil.report.page.tables import Arrays, table, times, unbroken
 from eigenveil.report.page.trust import trust
+from eigenveil.report.svg import draw_spending
 from eigenveil.report.views import means_alone, spectrum, spending
-
-__all__ = ["PAGE_FORMAT", "render"]
 
 PAGE_FORMAT = 11  # a page of another format is not rendered again
 

@@ -9,8 +9,6 @@ from eigenveil.privacy.contribution import Contribution
 from eigenveil.privacy.guarantee import SIMULATION, Guarantee
 from eigenveil.report.page.tables import RIGHT, table
 
-__all__ = ["UNITS", "comparison", "counted_as", "promise", "promises"]
-
 _MOST_COMPARED = 50  # owners, the farthest from the others
 _MOST_UNFOLDED = 5  # owners whose words are shown without being asked for
 UNITS = {

@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from eigenveil.report.page.drawings import LETTERS, shortened, signed, svg, text
 from eigenveil.report.page.tables import RIGHT, Arrays
+from eigenveil.report.svg import LETTERS, shortened, signed, svg, text
 from eigenveil.report.views import Coefficients, coefficients, means_alone, target_name
 from eigenveil.text import percent, plural
-
-__all__ = ["coefficient_tile", "interval_section", "regression_section"]
 
 _MOST_TARGETS = 6  # whose coefficients are drawn
 _MOST_MEANS = 120  # targets that are listed

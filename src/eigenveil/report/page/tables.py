@@ -6,8 +6,6 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["RIGHT", "Arrays", "table", "times", "unbroken"]
-
 RIGHT = ' class="number"'
 Arrays = Mapping[str, NDArray[np.float64]]
 

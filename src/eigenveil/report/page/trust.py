@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from eigenveil.report.page.drawings import draw_bar, draw_scree
 from eigenveil.report.page.regression import interval_section
 from eigenveil.report.page.tables import Arrays
+from eigenveil.report.svg import draw_bar, draw_scree
 from eigenveil.report.views import (
     Spectrum,
     component_agreement,
@@ -16,8 +16,6 @@ from eigenveil.report.views import (
     standardised,
 )
 from eigenveil.text import percent
-
-__all__ = ["trust"]
 
 _MOST_BARS, _MOST_NARROW = 40, 20
 _MOSTLY_RELIABLE = 0.5  # share of a component

@@ -60,8 +60,7 @@ def continual():
 
 def joint():
     """Return components of two owners, in a class with the attribute of a fit."""
-    from eigenveil.privacy.federated import FederatedGuarantee
-    from eigenveil.release import Contribution
+    from eigenveil.privacy import Contribution, FederatedGuarantee
 
     fits = {"north": components().fit(ROWS[:2000]), "south": components().fit(ROWS[2000:])}
     owners = [

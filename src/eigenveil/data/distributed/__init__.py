@@ -1,1 +1,0 @@
-"""Rows that lie in parts on other machines, which answer sums over them."""

@@ -1,1 +1,0 @@
-"""Covariance mechanisms."""

@@ -1,1 +1,0 @@
-"""Principal-component mechanisms."""

@@ -1,1 +1,0 @@
-"""Mechanisms for linear regression."""

@@ -1,1 +1,0 @@
-"""Private numbers that other mechanisms are built on."""

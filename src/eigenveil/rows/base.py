@@ -1,0 +1,358 @@
+"""What every source of rows answers.
+
+A source yields two-dimensional chunks and keeps no more than one of them in memory. It also answers
+what is known about its rows: how many they are, whose, and at which positions of a stream. A source
+that is made of another one passes the question on, so that nobody has to look inside.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.numerics.array_backend import HOST, Place
+from eigenveil.numerics.integers import Integers
+from eigenveil.privacy.adjacency import ROW, Unit
+from eigenveil.rows.file_guard import Fingerprint, Readings
+from eigenveil.rows.frames import as_table
+
+if TYPE_CHECKING:
+    from eigenveil.exact.bounded import Bounded
+
+_CHUNK_BYTES = 1 << 24
+_SUMMED_ROWS = 1 << 27  # by one compiled pass, whose sum of integers int64 holds
+_LONG_ROW = 1 << 12  # columns of rows that are copied one by one
+
+Statistic = TypeVar("Statistic", bound="Bounded")
+
+Lookup = Callable[[NDArray[np.intp], NDArray[np.float64]], None]
+
+"""Copies rows at these places to an array."""
+
+SummedRows = tuple[NDArray[Any], NDArray[np.intp] | None, NDArray[np.float64] | None]
+
+"""Rows, the number of the unit of each, and the sum of their integers; None where unknown."""
+
+
+def chunk_rows(n_columns: int) -> int:
+    """Return the number of rows in a chunk of so many columns."""
+    return max(1, _CHUNK_BYTES // (8 * n_columns))
+
+
+class RowsInMemory(Protocol):
+    """Rows that lie in memory, of which any part is a batch without a further copy."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        ...
+
+    def batch(self, start: int, stop: int) -> Any:
+        """Return rows ``start`` up to ``stop`` as a `Batch` at these positions."""
+        ...
+
+
+class RowSum(Protocol):
+    """A sum over rows in integers: those of parts of a table add up to that of the table, exactly.
+
+    So it may be taken wherever the rows lie, and the parts added in any order.
+    """
+
+    def of(self, source: "RowSource") -> tuple[Integers, ...]:
+        """Return the sum over all rows of ``source``. Private."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class HeldRows:
+    """Integer rows of a wide table, for products with their second moment. Private.
+
+    Attributes
+    ----------
+    squares : array
+        Sum of squares of each column.
+    fingerprint : array
+        Sum of the rows, each times a hash of itself.
+    units : int
+        Number of rows, or of persons.
+    blocks : callable
+        The rows in float64, a block at a time, each time anew.
+    place : Place
+        Where they lie.
+
+    """
+
+    squares: Integers
+    fingerprint: NDArray[np.int64]
+    units: int
+    blocks: Callable[[], Iterator[Any]]
+    place: Place = HOST
+
+
+class RowSource(ABC):
+    """A table that can be read chunk by chunk.
+
+    Subclasses set the three attributes and define `chunks`; they override the answers they know.
+
+    Attributes
+    ----------
+    n_columns : int
+        Number of columns; public.
+    feature_names : tuple of str, optional
+        Names of the columns, where the source has them; public.
+    rereadable : bool
+        Whether `chunks` may be called more than once.
+    readings : Readings, optional
+        Compares readings of rows that do not lie in memory.
+    holds_matrices : bool
+        Whether records are symmetric matrices, which only one-pass methods read.
+
+    """
+
+    n_columns: int
+    feature_names: tuple[str, ...] | None = None
+    rereadable: bool = True
+    readings: Readings | None = None
+    holds_matrices: ClassVar[bool] = False
+
+    @abstractmethod
+    def chunks(self) -> Iterator[Any]:
+        """Yield two-dimensional arrays of rows."""
+
+    # What is known without reading.
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows; None where it takes reading, or is as private as the rows."""
+        return None
+
+    @property
+    def protects(self) -> Unit:
+        """What neighbouring tables of this source differ in."""
+        return ROW
+
+    @property
+    def records(self) -> range | None:
+        """Positions of the records of a batch; None for a whole table."""
+        return None
+
+    @property
+    def hides_count(self) -> bool:
+        """Whether nothing shows how many rows there are, or that there are any."""
+        return True
+
+    @property
+    def in_memory(self) -> RowsInMemory | None:
+        """The rows where they lie in memory; None where they are read chunk by chunk."""
+        return None
+
+    @property
+    def plain(self) -> "RowSource":
+        """The rows alone, whosever they are, for what is done to single rows: scores."""
+        return self
+
+    # Cells that are no numbers.
+
+    @property
+    def undecided(self) -> tuple[str, ...]:
+        """Columns of categories whose levels are to be found before rows can be read."""
+        return ()
+
+    @property
+    def encoding(self) -> dict[str, Any]:
+        """How columns of text and dates become features, as a release notes it; public."""
+        return {}
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was done to cells on reading, in words; public."""
+        return ()
+
+    @property
+    def table_columns(self) -> tuple[str, ...]:
+        """All columns of the table by name, taken or not; none where they have no names."""
+        return ()
+
+    def levels_of(self, column: str) -> Iterator[tuple[list[str | None], Any]]:
+        """Yield the level of each row in a column, and whose the rows are. Private."""
+        raise NotImplementedError
+
+    @property
+    def kinds(self) -> NDArray[np.intp] | None:
+        """Number of the kind that each row is shown as; None without. Private."""
+        return None
+
+    def decided(self, levels: Mapping[str, Sequence[str]]) -> "RowSource":
+        """Return the same rows with these levels for undecided columns."""
+        return self
+
+    def with_one_level_each(self) -> "RowSource":
+        """Return the rows as if each undecided column had one level, to see how others are read."""
+        return self.decided(dict.fromkeys(self.undecided, ("...",)))
+
+    def refuse_text(self) -> None:  # noqa: B027 - most sources know of no text
+        """Refuse columns of text by their names, which only words what would happen anyway."""
+
+    # What takes reading.
+
+    @property
+    def unit_sizes(self) -> NDArray[np.int64] | None:
+        """Number of rows of each unit; None where each row is one. Private."""
+        return None
+
+    def unit_ids(self) -> list[Hashable]:
+        """Return the id of each unit, by their numbers. Private."""
+        raise InvalidParameterError(
+            "ids of these rows cannot be compared with those of other arrivals: pass a file, a "
+            "data frame or an array"
+        )
+
+    def unit_spellings(self) -> list[set[Hashable]]:
+        """Return all spellings of the id of each unit. Private."""
+        return [{label} for label in self.unit_ids()]
+
+    def count_rows(self) -> int:
+        """Return the number of rows, which are read only where it is not known."""
+        known = self.n_rows
+        return sum(len(chunk) for chunk in self.tables()) if known is None else known
+
+    def count_units(self) -> int:
+        """Return the number of rows, or of persons where they may own several."""
+        sizes = self.unit_sizes
+        return self.count_rows() if sizes is None else len(sizes)
+
+    def tables(self) -> Iterator[NDArray[Any]]:
+        """Yield the chunks, each checked to be numbers of the right width.
+
+        At their end, rows that are others than in an earlier reading are refused.
+        """
+        tables = map(self._checked, self.chunks())
+        return tables if self.readings is None else self.readings.compared(tables)
+
+    def keep_order(self) -> None:
+        """Refuse readings in which rows come in another order: something lies beside them."""
+        if self.readings is not None:
+            self.readings.in_order = True
+
+    def fingerprint(self) -> NDArray[np.int64]:
+        """Return the numbers of a `Fingerprint`; rows are read only where they are not known."""
+        if self.readings is not None and self.readings.first is not None:
+            return self.readings.first
+        found = Fingerprint()
+        for chunk, owners in self.unit_tables():
+            found.add(chunk, owners)
+        return found.numbers
+
+    def unit_tables(self) -> Iterator[tuple[NDArray[Any], NDArray[np.intp] | None]]:
+        """Yield checked chunks, and for each row the number of its unit; None where it is one."""
+        for chunk in self.tables():
+            yield chunk, None
+
+    def summed_tables(self, clip: Any) -> Iterator[SummedRows]:
+        """Yield rows, their units, and the sum of their integers where a compiled pass knows it."""
+        for chunk, owners in self.unit_tables():
+            for start in range(0, len(chunk), _SUMMED_ROWS):
+                part = slice(start, start + _SUMMED_ROWS)
+                rows, units = chunk[part], None if owners is None else owners[part]
+                yield rows, units, None if units is not None else clip.sum_of_integers(rows)
+
+    def whole(self) -> NDArray[Any]:
+        """Return all rows as one array."""
+        # Whoever makes chunks may fill the same memory again.
+        chunks = [np.array(chunk) for chunk in self.tables()]
+        return np.concatenate([np.empty((0, self.n_columns)), *chunks])
+
+    def lookup(self) -> tuple[int, "Lookup"]:
+        """Return the number of rows, and what copies those at any places, again and again.
+
+        All are held for it, unless a source can find them where they lie.
+        """
+        table = self.whole()
+
+        def copied(places: NDArray[np.intp], out: NDArray[np.float64]) -> None:
+            if table.shape[1] < _LONG_ROW:
+                if table.dtype == out.dtype and table.flags.c_contiguous:
+                    # Its own mode, "raise", would copy what it writes; no place is out of range.
+                    np.take(table, places, axis=0, out=out, mode="clip")
+                else:
+                    out[...] = table[places]
+                return
+            for row, place in zip(out, places, strict=True):  # without a copy in between
+                row[...] = table[place]
+
+        return len(table), copied
+
+    def whole_units(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """Return all rows as one array, and for each the number of its unit."""
+        chunks, owners = [np.empty((0, self.n_columns))], [np.empty(0, dtype=np.intp)]
+        for chunk, units in self.unit_tables():
+            assert units is not None  # of a source of units
+            chunks.append(np.array(chunk))
+            owners.append(units)
+        return np.concatenate(chunks), np.concatenate(owners)
+
+    def summed(self, what: RowSum) -> tuple[Integers, ...]:
+        """Return a sum over all rows, by reading them here. Private."""
+        return what.of(self)
+
+    def held(self, clip: Any) -> HeldRows | None:
+        """Return integer rows where they are held already, on a device; None elsewhere. Private."""
+        return None
+
+    def parts(self) -> "list[RowSource] | None":
+        """Return sources that make up this one and may travel to other machines; else None."""
+        return None
+
+    def rows_at(self, places: NDArray[np.intp]) -> NDArray[Any]:
+        """Return the rows at increasing places, in one pass."""
+        found, seen = [np.empty((0, self.n_columns))], 0
+        for chunk in self.tables():
+            start, stop = np.searchsorted(places, (seen, seen + len(chunk)))
+            if stop > start:
+                found.append(chunk[places[start:stop] - seen])
+            seen += len(chunk)
+        return np.concatenate(found)
+
+    def grouped_by(self, ids: Any) -> "RowSource | None":
+        """Return the rows with an id for each, where that is the source's to say; else None."""
+        return None
+
+    # What rows that stand for others answer; the planner has such ones.
+
+    def represented(self, statistic: Statistic) -> Statistic:
+        """Return a statistic of these rows as it is of the table that they stand for: itself."""
+        return statistic
+
+    def sample_of(self, share: float) -> "RowSource | None":
+        """Return a sample where none need be drawn; None where it is."""
+        return None
+
+    def standing_for(self, rows: int) -> "RowSource | None":
+        """Return rows that stand for ``rows`` drawn ones; None where they have to be drawn."""
+        return None
+
+    # What becomes of the rows.
+
+    def in_random_order(self) -> "RowSource | None":
+        """Return the rows in an order that needs no drawing; None where one has to be drawn.
+
+        Rows that can be read once only stay as they come.
+        """
+        return None if self.rereadable else self
+
+    def before_scaling(self, change: "Callable[[RowSource], RowSource]") -> "RowSource":
+        """Return what ``change`` makes of the rows as they are before columns are divided.
+
+        Columns are divided afterwards, which makes no copy of the table.
+        """
+        return change(self)
+
+    def _checked(self, chunk: Any) -> NDArray[Any]:
+        table = as_table(chunk)
+        if table.shape[1] != self.n_columns:
+            raise InvalidDataError("every chunk must have the same number of columns")
+        return table

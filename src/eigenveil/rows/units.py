@@ -1,0 +1,317 @@
+r"""Rows of one person, protected together.
+
+A person with m rows :math:`x_1, \dots, x_m` contributes their mean: :math:`\frac1m\sum x_i` to a
+sum of rows, :math:`\frac1m\sum x_i x_i'` to a second moment, and one to every count of persons.
+Each is a convex combination of what single rows contribute, so that all rows of a person move a
+statistic no further than one row of a person who has one. Proof: docs/proofs/groups.md.
+
+Persons are numbered in the order in which they first appear; no statistic depends on it. How many
+rows a person has is as private as the rows.
+"""
+
+from abc import abstractmethod
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from copy import copy
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.messages import SINGLE_ROWS
+from eigenveil.privacy.adjacency import GROUP, Unit
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.file_guard import Fingerprint, changed
+from eigenveil.rows.ids import PersonNumbers, id_array, numbered
+
+
+class UnitSource(RowSource):
+    """Rows of which several may belong to one protected unit: a person, whose id they share.
+
+    What sums such rows reads them with `unit_tables` and weighs them; reading them as rows that
+    are units of their own, by `chunks`, is refused.
+
+    Parameters
+    ----------
+    rows : RowSource
+        The rows alone, for what is done to single rows: scores.
+    unit : Unit
+        What the id stands for.
+
+    """
+
+    def __init__(self, rows: RowSource, unit: Unit) -> None:
+        self.rows = rows
+        self.n_columns = rows.n_columns
+        self.feature_names = rows.feature_names
+        self.rereadable = rows.rereadable
+        self._unit = unit
+
+    @property
+    def protects(self) -> Unit:
+        """What the id stands for."""
+        return self._unit
+
+    @property
+    def hides_count(self) -> bool:
+        """Whether the rows hide how many they are."""
+        return self.rows.hides_count
+
+    @property
+    def plain(self) -> RowSource:
+        """The rows alone."""
+        return self.rows
+
+    @property
+    def undecided(self) -> tuple[str, ...]:
+        """Columns of the rows whose levels are to be found."""
+        return self.rows.undecided
+
+    @property
+    def table_columns(self) -> tuple[str, ...]:
+        """All columns of the table by name."""
+        return self.rows.table_columns
+
+    @property
+    def encoding(self) -> dict[str, Any]:
+        """How columns of the rows become features."""
+        return self.rows.encoding
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was done to cells of the rows."""
+        return self.rows.remarks
+
+    def keep_order(self) -> None:
+        """Refuse readings in which the rows come in another order."""
+        self.rows.keep_order()
+
+    def refuse_text(self) -> None:
+        """Refuse columns of text."""
+        self.rows.refuse_text()
+
+    @property
+    @abstractmethod
+    def unit_sizes(self) -> NDArray[np.int64]:
+        """Number of rows of each unit, in the order in which units first appear. Private."""
+
+    @abstractmethod
+    def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
+        """Yield chunks of rows, and for each row the number of its unit."""
+
+    def unit_tables(self) -> Iterator[tuple[NDArray[Any], NDArray[np.intp]]]:
+        """Yield checked chunks, and for each row the number of its unit."""
+        for chunk, units in self.unit_chunks():
+            yield self._checked(chunk), units
+
+    def chunks(self) -> Iterator[Any]:
+        """Refuse to read rows one by one: a person with many would count as many."""
+        raise InvalidParameterError(
+            "rows of one person are protected together here and cannot be read one by one: ",
+            SINGLE_ROWS,
+            ", or choose a mechanism that weighs them",
+        )
+
+
+class GroupedSource(UnitSource):
+    """Rows of any source, and an id for each in memory.
+
+    Parameters
+    ----------
+    source : RowSource
+        The rows.
+    ids : array-like
+        One for each row, in their order: numbers or text. Rows of one id are protected together.
+
+    """
+
+    def __init__(self, source: RowSource, ids: Any) -> None:
+        if source.protects.owns_many:
+            raise InvalidParameterError(
+                "these rows say already whose they are: leave one of groups and unit out"
+            )
+        super().__init__(source, GROUP)
+        self._ids = id_array(ids)
+        self._units = numbered(self._ids)
+        if source.n_rows not in (None, len(self._units)):
+            raise _wrong_length()
+
+    @cached_property
+    def unit_sizes(self) -> NDArray[np.int64]:
+        """Number of rows of each group. Private."""
+        return np.bincount(self._units).astype(np.int64)
+
+    def unit_ids(self) -> list[Hashable]:
+        """Return the id of each group. Private."""
+        _, first = np.unique(self._units, return_index=True)
+        return list(self._ids[first])
+
+    def unit_spellings(self) -> list[set[Hashable]]:
+        """Return all spellings of the id of each group. Private."""
+        found: list[set[Hashable]] = [set() for _ in self.unit_sizes]
+        for unit, label in zip(self._units.tolist(), self._ids.tolist(), strict=True):
+            found[unit].add(label)
+        return found
+
+    def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
+        """Yield chunks of rows, and for each row the number of its group."""
+        self.rows.keep_order()
+        start = 0
+        for chunk in self.rows.tables():
+            units = self._units[start : start + len(chunk)]
+            start += len(chunk)
+            if start > len(self._units):
+                raise _wrong_length()
+            yield chunk, units
+        if start < len(self._units):
+            raise _wrong_length()
+
+    def levels_of(self, column: str) -> Iterator[tuple[list[str | None], NDArray[np.intp]]]:
+        """Yield the level of each row in a column, and its group."""
+        start = 0
+        for levels, _ in self.rows.levels_of(column):
+            yield levels, self._units[start : start + len(levels)]
+            start += len(levels)
+        if start != len(self._units):
+            raise _wrong_length()
+
+    def decided(self, levels: Mapping[str, Sequence[str]]) -> "GroupedSource":
+        """Return the same groups, with these levels for undecided columns."""
+        other = copy(self)
+        other.rows = self.rows.decided(levels)
+        other.n_columns, other.feature_names = other.rows.n_columns, other.rows.feature_names
+        return other
+
+    def whole_units(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """Return all rows, without a copy of an array, and for each the number of its group."""
+        self.rows.keep_order()
+        rows = self.rows.whole()
+        if len(rows) != len(self._units):
+            raise _wrong_length()
+        return rows, self._units
+
+
+def grouped(source: RowSource, ids: Any) -> RowSource:
+    """Return rows with an id for each: those of one id are protected together."""
+    known = source.grouped_by(ids)
+    return GroupedSource(source, ids) if known is None else known
+
+
+class LabelledRows(RowSource):
+    """A file that says in one of its columns whose each row is."""
+
+    @abstractmethod
+    def labels(self) -> Iterator[list[Hashable]]:
+        """Yield the labels alone."""
+
+    @abstractmethod
+    def labelled_chunks(self) -> Iterator[tuple[Any, list[Hashable]]]:
+        """Yield rows and their labels."""
+
+    @abstractmethod
+    def labelled_levels(self, column: str) -> Iterator[tuple[list[str | None], list[Hashable]]]:
+        """Yield the level of each row in a column, and its label; no labels without a unit."""
+
+    def decided(self, levels: Mapping[str, Sequence[str]]) -> "LabelledRows":
+        """Return the same rows with these levels for undecided columns."""
+        return self
+
+    def levels_of(self, column: str) -> Iterator[tuple[list[str | None], None]]:
+        """Yield the level of each row in a column; each row is a unit of its own."""
+        return ((levels, None) for levels, _ in self.labelled_levels(column))
+
+
+class LabelledSource(UnitSource):
+    """Rows of a file, one column of which says whose they are.
+
+    The labels are read once more than the rows. Persons are held in memory, and their number for
+    each row.
+
+    Parameters
+    ----------
+    source : LabelledRows
+        The rows, without the column.
+    column : str
+        Its name.
+
+    """
+
+    def __init__(self, source: LabelledRows, column: str) -> None:
+        super().__init__(source, Unit("person", column))
+        source.keep_order()
+        self._source = source
+        self._numbers = PersonNumbers()
+        self._owners: NDArray[np.intp] | None = None  # of all rows, once they were read
+
+    def levels_of(self, column: str) -> Iterator[tuple[list[str | None], NDArray[np.intp]]]:
+        """Yield the level of each row in a column, and its person."""
+        for levels, labels in self._source.labelled_levels(column):
+            yield levels, self._numbers.of(labels)
+
+    def decided(self, levels: Mapping[str, Sequence[str]]) -> "LabelledSource":
+        """Return the same persons, with these levels for undecided columns."""
+        assert self.protects.column is not None  # it has a name
+        return LabelledSource(self._source.decided(levels), self.protects.column)
+
+    @cached_property
+    def unit_sizes(self) -> NDArray[np.int64]:
+        """Number of rows of each person. Private."""
+        sizes = np.zeros(0, dtype=np.int64)
+        for labels in self._source.labels():
+            more = np.bincount(self._numbers.of(labels), minlength=len(sizes))
+            more[: len(sizes)] += sizes
+            sizes = more.astype(np.int64)
+        return sizes
+
+    def unit_ids(self) -> list[Hashable]:
+        """Return the id of each person. Private."""
+        return list(self._numbers.ids[: len(self.unit_sizes)])
+
+    def unit_spellings(self) -> list[set[Hashable]]:
+        """Return all spellings of the id of each person. Private."""
+        found: list[set[Hashable]] = [set() for _ in self.unit_sizes]
+        for label, number in self._numbers.items():
+            if number < len(found):
+                found[number].add(label)
+        return found
+
+    def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
+        """Yield chunks of rows, and for each row the number of its person.
+
+        Sums rest on the sizes: more rows than were counted are refused, and so are fewer.
+        """
+        if self._owners is not None:
+            yield from self._owned_chunks(self._owners)
+            return
+        left, owners, found = self.unit_sizes.copy(), [], Fingerprint()
+        for chunk, labels in self._source.labelled_chunks():
+            found.add(chunk)
+            units = self._numbers.of(labels)
+            owners.append(units)
+            known = units < len(left)
+            np.subtract.at(left, units[known], 1)
+            if not known.all() or (left < 0).any():
+                raise changed()
+            yield chunk, units
+        if left.any():
+            raise changed()
+        if self._source.readings is not None:
+            self._source.readings.compare(found.numbers)
+        self._owners = np.concatenate([np.empty(0, dtype=np.intp), *owners])
+
+    def _owned_chunks(self, owners: NDArray[np.intp]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
+        """Yield chunks of rows that were read before, and whose they are."""
+        start = 0
+        for chunk in self._source.tables():
+            units = owners[start : start + len(chunk)]
+            start += len(chunk)
+            if start > len(owners):
+                raise changed()
+            yield chunk, units
+        if start < len(owners):
+            raise changed()
+
+
+def _wrong_length() -> InvalidDataError:
+    return InvalidDataError("groups must hold one id for each row, in their order")
