@@ -9,6 +9,7 @@ import shutil
 from importlib import import_module
 from inspect import cleandoc, isclass
 from pathlib import Path
+from types import ModuleType
 
 import click
 
@@ -23,6 +24,7 @@ FOLDER = DOCS / "reference" / "generated"
 PACKAGES = {
     "eigenveil": "Estimators, tables, ledgers and releases",
     "eigenveil.planning": "What to expect before anything is spent",
+    "eigenveil.privacy": "What owners of tables state",
     "eigenveil.release": "Releases and their owners",
     "eigenveil.release.postprocessing": "What a released covariance is good for",
     "eigenveil.release.export": "Releases for other tools",
@@ -31,6 +33,21 @@ PACKAGES = {
     "eigenveil.audit": "Attacks on mechanisms",
     "eigenveil.datasets": "Made-up tables",
     "eigenveil.exceptions": "Errors",
+}
+
+# Doors that have more names than users need.
+NAMES = {
+    "eigenveil.planning": (
+        "Choice choose default_scale_share foresee Needed needed_epsilon needed_rows "
+        "predict Prediction predictions private_scale_share Rate recommend Recommendation "
+        "reference Situation Spiked spiked"
+    ),
+    "eigenveil.privacy": "Contribution",
+    "eigenveil.release": "generate_key private_key Release",
+    "eigenveil.report": (
+        "CovarianceDisplay figures LoadingsDisplay PlanDisplay ScreeDisplay SpendDisplay write"
+    ),
+    "eigenveil.federated": "Agreement Coordinator Journal Limits Owner OwnerSettings simulate Transport",
 }
 
 
@@ -52,12 +69,22 @@ def first(thing: object) -> str:
     return " ".join(cleandoc(thing.__doc__ or "").split("\n\n")[0].split())
 
 
+def public(module: ModuleType) -> list[str]:
+    """Return the names of a package, or of a module, that are described."""
+    if (named := NAMES.get(module.__name__)) is not None:
+        return named.split()
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    here = ((name, getattr(thing, "__module__", None)) for name, thing in vars(module).items())
+    return [name for name, home in here if home == module.__name__ and not name.startswith("_")]
+
+
 def api() -> dict[str, str]:
     """Return a page for each public package, and one for each of its public names."""
     pages, listed, homes = {}, [], {}
     for package, about in PACKAGES.items():
         module, rows, inside = import_module(package), [], []
-        for name in sorted(module.__all__, key=str.lower):
+        for name in sorted(public(module), key=str.lower):
             thing, page = getattr(module, name), f"{package}.{name}"
             if any(known is thing for known in homes.values()):
                 page = next(home for home, known in homes.items() if known is thing)
