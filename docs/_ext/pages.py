@@ -47,7 +47,9 @@ NAMES = {
     "eigenveil.report": (
         "CovarianceDisplay figures LoadingsDisplay PlanDisplay ScreeDisplay SpendDisplay write"
     ),
-    "eigenveil.federated": "Agreement Coordinator Journal Limits Owner OwnerSettings simulate Transport",
+    "eigenveil.federated": (
+        "Agreement Coordinator Journal Limits Owner OwnerSettings simulate Transport"
+    ),
 }
 
 
