@@ -134,7 +134,7 @@ def tests_of(module: str, name: str) -> list[Path]:
 
 def mechanisms() -> dict[str, str]:
     """Return a page for each mechanism that users can name, and the tests it leads to."""
-    pages, rows, shown = {}, [], set()
+    pages, rows, shown = {}, [], {}
     for one in entries():
         name, module = f"{one.name}-{one.releases}", one.module
         promise = ", ".join(one.notions)
@@ -163,10 +163,13 @@ def mechanisms() -> dict[str, str]:
             heading(f"``{one.name}``: {one.releases}")
             + f"``mechanism={one.name!r}`` in Python, ``--mechanism {one.name}`` in the shell.\n\n"
             + table((), facts, "20 80")
-            + f".. automodule:: {module}\n   :members:\n"
-            + ("   :no-index:\n" if module in shown else "")  # with the first of its mechanisms
+            + (
+                f"The same file as :doc:`{shown[module]}`, which describes all that is in it.\n"
+                if module in shown
+                else f".. automodule:: {module}\n   :members:\n"
+            )
         )
-        shown.add(module)
+        shown.setdefault(module, name)
         rows.append((f":doc:`{one.name} <{name}>`", one.releases, one.about, promise))
     listed = sorted(page for page in pages if not page.startswith("test_"))
     pages["mechanisms"] = (
