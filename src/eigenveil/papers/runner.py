@@ -40,7 +40,6 @@ FILES = {
     "lung_gordon2002_251.npz": "da8acf3e1a71bb5e",
     "reuters21578.jsonl.xz": "e12d1ddc7a7c40b0",
 }
-
 """Beginnings of SHA-256 sums."""
 
 _FOLDER = Phrase(python="a path", shell="--data", file="a path")

@@ -1,5 +1,7 @@
 r"""Private eigengap, and a bound below it that fails with known probability.
 
+`PrivateGap`.
+
 Source: Dwork, Talwar, Thakurta, Zhang 2014, Algorithm 2, line 2.
 
 .. math:: \hat g = \lambda_k - \lambda_{k+1} + \text{noise}, \qquad
