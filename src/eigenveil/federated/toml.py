@@ -1,4 +1,4 @@
-"""Configuration files in TOML: every value is checked before anything is done with it.
+"""A reader of TOML that checks keys and types, for `configuration`.
 
 An unknown key, a value of another kind and a key that is missing are each one line that names the
 key. Paths are relative to the file.

@@ -1,4 +1,4 @@
-"""Data sets of the papers' experiments: files that the user has, or those of OpenML.
+"""Runs of the papers' figures, seeded and kept, and the data sets that they read.
 
 Nothing is part of the package. A file is looked for where ``--data`` says; its checksum tells
 whether it is the one that the papers' pages speak of.

@@ -1,4 +1,4 @@
-"""The steps of a regression at their shares."""
+"""RegressionPlan: the steps of a regression, each at its share (`shares`), and their cost."""
 
 import math
 from dataclasses import dataclass, field

@@ -1,4 +1,6 @@
-r"""Private eigengap, and a bound below it that fails with known probability.
+r"""GapProjectorPCA: noise on the spectral projector, by a private eigengap.
+
+Private eigengap, and a bound below it that fails with known probability.
 
 `PrivateGap`.
 
