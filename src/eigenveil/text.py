@@ -1,4 +1,4 @@
-"""Names as people see them: columns, files and folders may be called anything.
+"""Names and numbers as people read them: printable, quoted, listed, in percent, rounded.
 
 The rule: whatever somebody else may have named is spelled out before a person sees it. Errors do
 so themselves, the command line prints by `eigenveil.cli.printing` alone, pictures and exports take

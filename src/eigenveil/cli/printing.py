@@ -1,4 +1,4 @@
-"""Print results and facts of a release; the one place from which text reaches a terminal.
+"""The one place from which text reaches a terminal: print lines and JSON, escaped and wrapped.
 
 A received folder, a column or a label may be called anything, line breaks and escape sequences
 included. A line that names one could fake the next one. So no other module of the command line

@@ -1,4 +1,4 @@
-"""Open the rows of a command.
+"""Open the table of a command: a file, standard input, or parts on Dask workers.
 
 Names and kinds of columns are schema, not records. Parquet states both. Of a CSV file the first
 hundred lines are looked at: a column is text if it has a cell there and none of them is a number.

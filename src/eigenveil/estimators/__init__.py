@@ -1,4 +1,4 @@
-"""scikit-learn faces."""
+"""Estimators for scikit-learn: components, covariance, regression, streams, continual releases."""
 
 from eigenveil.doors import lazy_names
 

@@ -1,4 +1,4 @@
-"""What the columns of a table are, as the first step of a pipeline."""
+"""PrivatePreprocessor: a pipeline's first step, which says what the columns of a table are."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Self

@@ -2,7 +2,7 @@
 
 from numbers import Real
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,8 @@ from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.linear_rows import reordered
 from eigenveil.messages import Phrase, option
 from eigenveil.planning.bounds import OnInvalid, OnMissing, box_of
-from eigenveil.planning.linear_plan import RegressionRequest, Scale
 from eigenveil.planning.linear_release import RegressionResult, release_regression
-from eigenveil.planning.request import Request, encoded_scale, public_scale
+from eigenveil.planning.request import Request, Targets, encoded_scale, public_scale
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget, as_float
 from eigenveil.privacy.ledger import Ledger
@@ -127,7 +126,7 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         bounds: Any = None,
         target_bounds: Any = None,
         scale: Any = None,
-        centring: str | None = None,
+        centring: Literal["none", "located"] | None = None,
         means_alone: bool = False,
         adjacency: str = "replace-one",
         on_invalid: OnInvalid = "raise",
@@ -212,9 +211,7 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         self.feature_names_in_ = np.array(source.feature_names[:features], dtype=object)
         return source
 
-    def _request(
-        self, source: RowSource, budget: Budget, adjacency: Adjacency
-    ) -> RegressionRequest:
+    def _request(self, source: RowSource, budget: Budget, adjacency: Adjacency) -> Request:
         if self.centring not in (None, "none", "located"):
             raise InvalidParameterError("centring must be 'none' or 'located'")
         features = self.n_features_in_
@@ -225,29 +222,32 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
             raise InvalidParameterError(
                 option("scale", "same"), " is for covariances: features may be in any units"
             )
-        scale: Scale = public_scale(self.scale, features, names, source.encoding)
+        scale = public_scale(self.scale, features, names, source.encoding)
         known = encoded_scale(names, source.encoding)
         all_known = known is not None and not np.isnan(known).any()
-        if isinstance(self.scale, str) and not all_known:  # which can be this word only
-            scale = "private"
-        return RegressionRequest(
+        private = isinstance(self.scale, str) and not all_known  # which can be this word only
+        return Request(
+            releases="regression",
             budget=budget,
             adjacency=adjacency,
             unit=source.protects,
-            n_features=features,
-            n_targets=targets,
+            n_columns=features,
             n_rows=public_rows(source) if adjacency.count_is_public and source.rereadable else None,
             rereadable=source.rereadable,
             row_norm=_positive(option("row_norm"), self.row_norm),
             box=box,
-            target_boxes=_target_boxes(self.target_bounds, targets),
-            scale=scale,
+            targets=Targets(
+                count=targets,
+                boxes=_target_boxes(self.target_bounds, targets),
+                alpha=_number(option("alpha"), self.alpha),
+                accepts_means=bool(self.means_alone),
+            ),
+            scale=None if private else scale,
+            private_scale=private,
             known_scale=known,
-            centred=self.centring == "none",
-            alpha=_number(option("alpha"), self.alpha),
+            centring=self.centring,
             on_invalid=self.on_invalid,
             on_missing=self.on_missing,
-            accepts_means=bool(self.means_alone),
         )
 
     def _hold(self, fitted: RegressionResult) -> None:

@@ -456,7 +456,7 @@ class RegressionNumbers:
         gram = fitted.model.gram
         box = request.box
         settings: dict[str, Any] = {
-            "n_features": request.n_features,
+            "n_features": request.n_columns,
             "n_rows": fitted.n_rows,
             "row_norm": fitted.model.row_norm,
             "bounds": None if box is None else {"low": box[0].tolist(), "high": box[1].tolist()},
@@ -500,7 +500,7 @@ def regression_numbers(fitted: RegressionResult) -> RegressionNumbers:
     sampling, noise, centre = (np.array([part[i] for part in parts]) for i in (1, 2, 3))
     half = -float(ndtri((1 - INTERVAL_LEVEL) / 2)) * np.sqrt(sampling + noise)
     interval = np.stack([centre - half, centre + half], axis=-1)
-    boxes = fitted.plan.request.target_boxes
+    boxes = fitted.plan.targets.boxes
     if boxes is not None and fitted.plan.means_alone:
         interval[:, p] = np.clip(interval[:, p], *(np.array(boxes)[:, [i]] for i in (0, 1)))
     whole = sampling + noise

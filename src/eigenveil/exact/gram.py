@@ -1,4 +1,4 @@
-r"""Exact sums over clipped rows.
+r"""Exact sums over clipped rows (second moments, squares, counts, means), with sensitivities.
 
 Entries are integers of at most b bits, so every partial sum BLAS can form over at most
 2^(53 - 2b) rows is an integer of at most 2^53 and exact in float64, whatever the order, blocking

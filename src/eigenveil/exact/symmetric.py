@@ -4,9 +4,10 @@ r"""Isotropic Gaussian, Laplace and two-sided Wishart noise on symmetric matrice
 norm to Euclidean space. Noise of scale s in every direction therefore has standard deviation
 s on the diagonal and s/sqrt(2) off it, and is invariant under rotation.
 
-:math:`Z = W_1 - W_2`, independent, each with density proportional to :math:`e^{-c \operatorname{tr}
-W}` on positive semi-definite matrices (the Wishart law of d + 1 degrees of freedom, the noise of
-Jiang, Xie, Zhang 2016 without its bias). The density f of Z satisfies
+Two-sided Wishart noise is :math:`Z = W_1 - W_2`, independent, each with density proportional to
+:math:`e^{-c \operatorname{tr} W}` on positive semi-definite matrices (the Wishart law of d + 1
+degrees of freedom, the noise of Jiang, Xie, Zhang 2016 without its bias). The density f of Z
+satisfies
 
 .. math:: f(Z + D) \le e^{c \|D\|_*} f(Z), \qquad
           f(Z) \propto \int_{W \succeq 0,\; W + Z \succeq 0} e^{-c \operatorname{tr}(Z + 2W)} dW

@@ -1,4 +1,4 @@
-"""What an owner has answered, kept so that no question is paid for twice.
+"""An owner's own answers on its disk, kept so that no question is paid for twice.
 
 Write-ahead: a question is noted as begun, durably, before anything is charged for it; its answer is
 kept, durably, before it is sent. The same question gets the kept answer. A question that was begun

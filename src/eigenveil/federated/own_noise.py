@@ -1,4 +1,4 @@
-"""The script of a federation whose owners each add noise of their own: bases, then values."""
+"""OwnNoise: the script where each owner adds its own noise; checks of joins and answers."""
 
 from collections.abc import Collection
 

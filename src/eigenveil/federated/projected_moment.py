@@ -1,4 +1,4 @@
-r"""Inside: shares of the variance of unit rows along directions that somebody else has chosen.
+r"""ProjectedMoment: a noisy second moment of unit rows inside a given basis.
 
 .. math:: \frac1n \sum_i y_i y_i' + E, \qquad y_i = U' \frac{x_i - c}{|x_i - c|}
 

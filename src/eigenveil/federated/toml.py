@@ -1,4 +1,4 @@
-"""Configuration files in TOML: every value is checked before anything is done with it.
+"""A reader of TOML that checks keys and types, for `configuration`.
 
 An unknown key, a value of another kind and a key that is missing are each one line that names the
 key. Paths are relative to the file.
@@ -72,7 +72,6 @@ TEXT = Key("text", text)
 PATH = Key("the path of a file or folder, in quotes", _path)
 NUMBER = Key("a number", _number)
 WHOLE = Key("a whole number", lambda value: value if type(value) is int else None)
-FLAG = Key("true or false", lambda value: value if type(value) is bool else None)
 NAMES = Key('names in a list, each once, such as ["age", "height"]', _names)
 SCALE = Key(
     "a number, or a list with one for each column",

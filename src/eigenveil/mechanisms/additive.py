@@ -1,10 +1,14 @@
 r"""Noise added to a bounded vector: sums, means and traces.
 
+`GaussianNoise`, `LaplaceNoise`.
+
 Source: Dwork, McSherry, Nissim, Smith 2006 (Laplace); Dong, Roth, Su 2022 (Gaussian, in mu).
 
 .. math:: q + N(0, (\Delta_2/\mu)^2 I) \qquad\text{or}\qquad q + \mathrm{Lap}(\Delta_1/\epsilon)
 
 The building blocks of means, traces, counts and eigenvalues. Proof: docs/proofs/additive.md.
+
+`PrivateMean`:
 
 .. math:: \hat m = \tfrac1n \sum x_i + \text{noise}
 
@@ -14,6 +18,8 @@ with Gaussian noise of scale 2R/(n mu) for replace-one (two rows in a ball of ra
 that hold no numbers are left out, n is replaced by the noisy number of those that do, if it is
 clearly smaller.
 Proof: docs/proofs/mean.md.
+
+`PrivateTrace`.
 
 Source: Dong, Liang, Yi 2022 [CovRev], Algorithm 2, lines 3 and 4.
 

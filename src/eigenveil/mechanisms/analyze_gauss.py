@@ -1,5 +1,7 @@
 r"""Components of a noisy second moment: of clipped rows, of unit rows, and at a pure epsilon.
 
+`AnalyzeGauss`.
+
 Source: Dwork, Talwar, Thakurta, Zhang 2014, Algorithm 1 ("Analyze Gauss"); DP-Gauss-1 in
 Düngler, Sanyal [kPCA].
 
@@ -16,6 +18,8 @@ Differences from the source
 5. The source does not centre. `PrivatePCA` runs this about a private mean (`centred.py`) unless
    told otherwise.
 
+`Spherical`, of unit rows:
+
 .. math:: \hat V = \text{top-}k\Bigl(\frac1n \sum_i u_i u_i' + E\Bigr), \qquad
           u_i = \frac{x_i - c}{|x_i - c|}
 
@@ -27,6 +31,8 @@ a typical row instead of the longest.
 It shares eigenvectors, and their order, with the covariance where the data are elliptical;
 elsewhere it is a target of its own. Its eigenvalues are shares of variance of normalised rows, not
 variances. Proof: docs/proofs/spherical.md.
+
+`Wishart`, at a pure epsilon:
 
 .. math:: \hat V = \text{top-}k\,(S + W_1 - W_2), \quad W_1, W_2 \text{ as in WishartCov}
 

@@ -1,12 +1,14 @@
 r"""Private centres: a mean within bounds, a located centre without bounds, differences of pairs.
 
-A share of the budget buys a rough mean, started at a public point and kept inside the public
-bounds; the rest goes to the inner procedure on rows about that mean. The cost is the
-composition of the two, charged once before the first draw. What remains of the mean,
-(m - c)(m - c)', stays in the second moment: it has rank one.
+`Centred`: a share of the budget buys a rough mean, started at a public point and kept inside the
+public bounds; the rest goes to the inner procedure on rows about that mean. The cost is the
+composition of the two, charged once before the first draw. What remains of the mean, (m - c)(m -
+c)', stays in the second moment: it has rank one.
 
 A tenth of mu^2 is enough: on the digits at epsilon = 1, shares from .1 to .2 capture .93 of the
 variance, .05 and .3 less. Proof: docs/proofs/centred.md.
+
+`Paired`: half differences of two rows,
 
 .. math:: z_i = (x_{\pi(2i-1)} - x_{\pi(2i)})/2
 
@@ -14,6 +16,8 @@ The mean cancels, whatever it is, so no budget is spent on it and data far from 
 harm. There are half as many differences as rows, and one replaced row replaces one of them: the
 same sensitivity, half the signal, so in effect twice the noise. For few rows that is cheaper than a
 centre. The pairing is random, secret and independent of the rows. Proof: docs/proofs/paired.md.
+
+`LocatedCentre`: without any bound,
 
 .. math:: h_t = \text{private distances } |x_i - c_{t-1}|, \qquad
           c_t = c_{t-1} + \frac1n \sum_i \mathrm{clip}_{r_t}(x_i - c_{t-1}) + \text{noise}

@@ -1,5 +1,7 @@
 r"""A Gaussian covariance with cleaned eigenvalues, at a stated or a private radius.
 
+`CleanedCov`.
+
 Source: the release is GaussCov (Dong, Liang, Yi 2022); the cleaning is the rotation-invariant
 estimator of Bun, Allez, Bouchaud, Potters 2016 for additive Gaussian noise.
 
@@ -15,8 +17,9 @@ Differences from the source
 2. The Stieltjes transform is estimated with a kernel, and a spectrum that cannot be told from
    noise becomes a multiple of the identity: see `numerics/cleaning.py`.
 
-For tables whose stated bound is far above most rows: noise shrinks with the square of the bound.
-The idea is that of AdaptiveCov (Dong, Liang, Yi 2022 [CovRev], Algorithm 2); the search is not.
+`AdaptiveCleanedCov`, for tables whose stated bound is far above most rows: noise shrinks with the
+square of the bound. The idea is that of AdaptiveCov (Dong, Liang, Yi 2022 [CovRev], Algorithm 2);
+the search is not.
 
 .. math:: \tau = R\,2^{(1-j)/2}, \quad \text{the first } j \text{ with }
           |\{i : \|x_i\| \ge R\,2^{-j/2}\}| \text{ noticeably above } m, \qquad

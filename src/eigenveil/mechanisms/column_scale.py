@@ -1,5 +1,7 @@
 r"""Private scales of columns, and a release of columns divided by them.
 
+`ColumnScale`:
+
 .. math:: \tilde h_{je} = |\{i : 2^e \le |z_{ij}| < 2^{e+1}\}| + \text{noise}, \qquad
           s_j^2 = \frac2m \sum_e \tilde h_{je} \cdot \frac{3}{2 \ln 2} 4^e
 
@@ -11,6 +13,8 @@ has no scale: infinite, so that dividing by it leaves it out.
 
 The counts may be drawn twice, and pooled. The second draw is left out where the first shows that
 all columns share one unit. Proof: docs/proofs/column_scale.md.
+
+`Scaled`:
 
 .. math:: x_{ij} \mapsto x_{ij} / s_j, \qquad s_j \text{ from } `column-scale`
 

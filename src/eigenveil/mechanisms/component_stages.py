@@ -1,12 +1,15 @@
 r"""Stages of a release of components: rank, components, variances and shown scores.
 
-The last step of mechanisms that release directions alone; [Spiked] section 7.2 has the same aim.
+`PrivateVariances`: the last step of mechanisms that release directions alone; [Spiked] section 7.2
+has the same aim.
 
 .. math:: \hat v_j = u_j' S u_j + \text{noise}, \qquad
           \Delta_2 = \sqrt2 R^2/n, \quad \Delta_1 = 2 R^2/n
 
 for replace-one and orthonormal directions u_j, :math:`R^2/n` in both norms for a single one, and
 R^2 on sums under add/remove. Results are not below zero. Proof: docs/proofs/variances.md.
+
+`ComponentStages` does one after the other:
 
 1. The rank: noisy eigenvalues of the second moment, and the largest of their ratios (`rank`).
 2. The components.

@@ -1,4 +1,4 @@
-"""What every mechanism for principal components releases."""
+"""NoisyComponents: released directions, and how reliable each of them is."""
 
 import math
 from dataclasses import dataclass

@@ -281,12 +281,6 @@ class Front:
         return count, 2, count * share
 
     @property
-    def longest_turn(self) -> float:
-        """Number of scales by whole multiples of which the centre of a column may be off."""
-        count, doublings, _ = self._circles
-        return float(_FIRST_TURN * 2 ** (doublings * (count - 1)))
-
-    @property
     def locating_share(self) -> float:
         """Share of the budget that `centred` spends."""
         return self._circles[2] + self._middle_share

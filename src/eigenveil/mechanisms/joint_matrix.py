@@ -1,4 +1,4 @@
-"""Post-processing of a released matrix of features and targets: see `joined`.
+"""JointMatrix: regressions from a released covariance of features and targets (for `joined`).
 
 Which features it shows, first coefficients of a target, and the variance of their residuals.
 """

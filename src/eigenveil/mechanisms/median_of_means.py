@@ -1,5 +1,7 @@
 r"""Private quantiles, and a median of means.
 
+`PrivateQuantile`.
+
 Source: report noisy max (Dwork, Roth 2014, section 3.3); utility after Smith 2011, of brackets.
 
 .. math:: \arg\max_j \; -\max\bigl(0,\; b_{j+1} - qn,\; qn - b_j\bigr) + \mathrm{Lap}(2/\epsilon),
@@ -12,6 +14,8 @@ equally far off.
 One row moves each utility by at most 1. The answer is the upper end of a bracket of width sqrt(2):
 enough to choose a bound for clipping.
 Proof: docs/proofs/quantile.md.
+
+`MedianOfMeans`.
 
 Source: the exponential mechanism for a median (Smith 2011) by report noisy max, on means of blocks
 (Nemirovsky, Yudin 1983); blocks, brackets and their combination are new here.

@@ -1,5 +1,7 @@
 r"""Private eigenvalues, their number above the noise, and the noise variance of a spiked model.
 
+`PrivateEigenvalues`.
+
 Source: Dong, Liang, Yi 2022 [CovRev], Lemmas 10 and 13 for the sensitivity; Cai, Xia, Zha 2024
 [Spiked], section 7.2 for its use.
 
@@ -14,6 +16,8 @@ Differences from the source
 1. Rows are clipped, so the guarantee is worst-case; that of [Spiked] holds under its model.
 2. The noisy eigenvalues are made monotone again, non-negative and bounded in sum by R^2:
    post-processing.
+
+`PrivateNoiseVariance`.
 
 Source: Cai, Xia, Zha 2024 [Spiked], section 5.3; the estimator is that of Ke, Ma, Lin 2023.
 
@@ -33,6 +37,8 @@ Differences from the source
 2. Quantiles are taken at (k - 1/2)/m, not k/m, which is biased by half a spacing.
 3. Known spikes are left out before the others are compared with the law.
 4. A negative noisy result becomes zero, not its absolute value.
+
+`PrivateRank`.
 
 Source: Cai, Xia, Zha 2024 [Spiked], section 7.1; the ratio is that of Lam, Yao 2012.
 

@@ -1,4 +1,4 @@
-r"""The first batch of a stream: a centre and a clipping radius, and scales of columns if asked for.
+r"""Bounds of a stream's rows, from its first batch: centre, clipping radius and column scales.
 
 .. math:: x \to \mathrm{clip}_R(x - c) \qquad\text{or}\qquad
           x_j \to \frac{x_j}{s_j} - c_j \to \mathrm{clip}_R

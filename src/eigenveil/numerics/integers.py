@@ -21,7 +21,6 @@ LARGEST = (1 << 63) - 1
 _LARGEST_HELD = int(np.iinfo(np.int64).max)
 _BLOCK, _DIGITS, _LONGER = 1 << 14, 21, 27  # 2^14 products of 21 and 27 bits stay below 2^63
 Integers: TypeAlias = NDArray[Any]
-
 """Integers of the type int64, or Python's own."""
 
 

@@ -45,7 +45,6 @@ ALGORITHMS: Mapping[str, Entry] = {
     "DP-PCA": DPPCA(),
     "DP-Ojas": ShuffledOja(rate="harmonic"),
 }
-
 """By the name that its paper gives it. [Spiked] Algorithm 1 is `Spiked`, which needs a model."""
 
 

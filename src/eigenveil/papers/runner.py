@@ -1,4 +1,4 @@
-"""Data sets of the papers' experiments: files that the user has, or those of OpenML.
+"""Runs of the papers' figures, seeded and kept, and the data sets that they read.
 
 Nothing is part of the package. A file is looked for where ``--data`` says; its checksum tells
 whether it is the one that the papers' pages speak of.
@@ -40,7 +40,6 @@ FILES = {
     "lung_gordon2002_251.npz": "da8acf3e1a71bb5e",
     "reuters21578.jsonl.xz": "e12d1ddc7a7c40b0",
 }
-
 """Beginnings of SHA-256 sums."""
 
 _FOLDER = Phrase(python="a path", shell="--data", file="a path")

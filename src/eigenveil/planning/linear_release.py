@@ -15,7 +15,8 @@ from eigenveil.messages import Part, Phrase, option
 from eigenveil.numerics.memory import require_memory
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.planning.execution import private_scale_words
-from eigenveil.planning.linear_plan import RegressionPlan, RegressionRequest
+from eigenveil.planning.linear_plan import RegressionPlan
+from eigenveil.planning.request import Request
 from eigenveil.planning.sufficient import what_would_do
 from eigenveil.privacy.balance import Balance
 from eigenveil.privacy.budget import Budget
@@ -56,7 +57,7 @@ class RegressionResult:
 
 
 def release_regression(
-    request: RegressionRequest, source: RowSource, *, ledger: Ledger | None, noise: NoiseSource
+    request: Request, source: RowSource, *, ledger: Ledger | None, noise: NoiseSource
 ) -> RegressionResult:
     """Charge the ledger, read the rows, add noise; refuse what public numbers rule out."""
     plan = RegressionPlan(request=request)
@@ -67,12 +68,12 @@ def release_regression(
             "; or state ",
             option("target_bounds"),
         )
-    if plan.means_alone and not request.accepts_means:
+    if plan.means_alone and not plan.targets.accepts_means:
         raise _no_coefficients(request)
     cost = plan.cost
     if ledger is not None:
         ledger.check(cost, adjacency=request.adjacency, unit=request.unit)
-    require_memory(8 * _MATRICES * (request.n_features + request.n_targets) ** 2)
+    require_memory(8 * _MATRICES * (request.n_columns + plan.targets.count) ** 2)
     gate = Gate(
         cost,
         label=plan.procedure.name,
@@ -101,13 +102,15 @@ def release_regression(
     )
 
 
-def _no_coefficients(request: RegressionRequest) -> TooFewRowsError:
+def _no_coefficients(request: Request) -> TooFewRowsError:
     """Return the refusal of a release of means alone, with what would allow coefficients."""
-    ones = np.ones(request.n_features)
+    assert request.targets is not None  # it is a regression
+    ones = np.ones(request.n_columns)
     scaled, bounded = replace(request, scale=ones), replace(request, box=(-ones, ones))
-    ranges = ((-1.0, 1.0),) * request.n_targets
-    ranged, both = (replace(each, target_boxes=ranges) for each in (request, bounded))
-    single: list[tuple[RegressionRequest, list[Part]]] = [
+    boxes = ((-1.0, 1.0),) * request.targets.count
+    ranges = replace(request.targets, boxes=boxes)
+    ranged, both = (replace(each, targets=ranges) for each in (request, bounded))
+    single: list[tuple[Request, list[Part]]] = [
         (scaled, [option("scale")]),
         (bounded, [option("bounds")]),
         (ranged, [option("target_bounds")]),
@@ -129,7 +132,7 @@ def _no_coefficients(request: RegressionRequest) -> TooFewRowsError:
     )
 
 
-def _enough(request: RegressionRequest, accepts: Callable[[RegressionPlan], bool]) -> str:
+def _enough(request: Request, accepts: Callable[[RegressionPlan], bool]) -> str:
     """Return the number of rows and the budget that would do, in words."""
     if request.n_rows is None:
         return ""
@@ -146,9 +149,9 @@ def _bounds(
     """Describe what bounds records, and its origin."""
     request, words = plan.request, []
     joined = isinstance(plan.procedure, JoinedRegression)
-    if request.target_boxes is None and (plan.means_alone or released.gram is None):
+    if plan.targets.boxes is None and (plan.means_alone or released.gram is None):
         words.append("none needed for the target: its ranks alone count")
-    elif request.target_boxes is None:
+    elif plan.targets.boxes is None:
         where = "lengths" if joined else "quantiles"
         words.append(f"none needed for the target: residuals clipped at private {where}")
     else:

@@ -10,7 +10,7 @@ they need, from 0.005 to 0.1; the more rows, the less for all of them.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Real
 from typing import Any
@@ -103,6 +103,38 @@ class Plan:
     drawn_rows : int, optional
         Number of rows that a private count lets be drawn, once it is released or assumed.
 
+    What follows from these:
+
+    entry : Entry
+        The mechanism.
+    n_rows, n_differences : int or None
+        Number of rows, or of persons, where it is public; and of rows, or pairs of them, that a
+        search for a distance sees.
+    components : bool
+        Whether noise is added for components, not to a covariance.
+    variances, captured : bool
+        Whether variances are bought, which clipped rows have by themselves; and the variance that
+        components hold.
+    counts : bool
+        Whether a count is bought about a known centre, which variances under add/remove need.
+    further, shares : dict
+        Shares of the whole budget, by stage: for what follows the components of a released matrix;
+        and for all. Before rows are drawn, those after the count are one.
+    whole, stages : Allotment, dict
+        What ``further`` leaves of the budget, were nothing spent before, and its shares.
+    front : bool
+        Whether columns may be in any units, so that scales, centre and bound are all found.
+    counted : bool
+        Whether a noisy count comes first, so that the same is done for drawn rows.
+    tightens : bool
+        Whether rows are clipped at a private radius, within a stated bound if there is one.
+    lifts : bool
+        Whether the mean comes out of the same release as the matrix.
+    corrects_missing : bool
+        Whether moments are corrected for missing cells.
+    missing_shares : dict
+        Shares of ``whole`` that measure which cells are present.
+
     """
 
     request: Request
@@ -113,94 +145,109 @@ class Plan:
     n_components: int = 0
     lazy: bool = False
     drawn_rows: int | None = None
+    entry: Entry = field(init=False)
+    n_rows: int | None = field(init=False)
+    n_differences: int | None = field(init=False)
+    components: bool = field(init=False)
+    variances: bool = field(init=False)
+    captured: bool = field(init=False)
+    counts: bool = field(init=False)
+    further: dict[str, float] = field(init=False)
+    shares: dict[str, float] = field(init=False)
+    whole: Allotment = field(init=False)
+    stages: dict[str, float] = field(init=False)
+    front: bool = field(init=False)
+    counted: bool = field(init=False)
+    tightens: bool = field(init=False)
+    lifts: bool = field(init=False)
+    corrects_missing: bool = field(init=False)
+    missing_shares: dict[str, float] = field(init=False)
 
-    @property
-    def entry(self) -> Entry:
-        """The mechanism."""
-        return self.request.mechanism
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows, or of persons, where it is public."""
-        return self.request.n_rows
-
-    @property
-    def components(self) -> bool:
-        """Whether noise is added for components, not to a covariance."""
-        return not self.request.of_matrix
-
-    @property
-    def variances(self) -> bool:
-        """Whether variances are bought, which clipped rows have by themselves."""
-        return bool(self.request.variances) and self.normalise
-
-    @property
-    def captured(self) -> bool:
-        """Whether the variance that components hold is bought.
-
-        Only of rows that can be read again, where a matrix is formed anyway, and where public
-        numbers promise that the answer says something.
-        """
-        request, entry = self.request, self.entry
-        matrix = entry.forms_matrix and not (self.lazy or entry.batches)
-        if not (request.captured and matrix and request.rereadable):
-            return False
-        if entry.assumption is not None:
-            return False  # its rows have no bound
-        if entry.standardises and self.centring == "paired":
-            return False  # standardised rows would have no centre
-        every = self.n_components == request.n_columns and request.variance_share is None
-        noise = _noise(self._budget, CAPTURED_SHARE)
-        return not every and captured_pays(noise, self.n_differences)
+    def __post_init__(self) -> None:
+        request, entry = self.request, self.request.mechanism
+        n, n_columns, located = request.n_rows, request.n_columns, self.centring == "located"
+        components = not request.of_matrix
+        public = request.adjacency.count_is_public
+        variances = bool(request.variances) and self.normalise
+        counts = self.centring == "none" and not (public or (self.normalise and not variances))
+        differences = n if n is None or self.centring != "paired" else n // 2
+        found = whole_strength(request.budget, pure=self.pure)
+        budget: Allotment = Pure(found) if self.pure else Gaussian(found)
+        captured = _buys_captured(self) and captured_pays(
+            _noise(budget, CAPTURED_SHARE), differences
+        )
+        bought = {"captured": CAPTURED_SHARE} if captured else {}
+        bought |= {"scores": SCORE_SHARE} if request.show_scores else {}
+        further = bought if entry.standardises else {}
+        whole = part(budget, 1 - sum(further.values())) if further else budget
+        front, counted = request.any_units and not self.pure, request.counted and not self.pure
+        lifts = isinstance(entry, CovarianceEntry) and entry.lifts and self.pure
+        lifts = lifts and self.centring == "mean" and request.on_missing != "centre"
+        lifts = lifts and not (request.private_scale or front or counted or self.stated.private)
+        tightens = request.clips and (
+            self.stated.private
+            or (
+                not (lifts or entry.batches)
+                and request.rereadable
+                and (entry.tightens or request.row_norm is None)
+                and searchable(whole, differences)
+            )
+        )
+        corrects = entry.allows_for_missing and not self.lazy and request.on_missing == "centre"
+        missing: dict[str, float] = {}
+        if request.on_missing == "centre":
+            missing = missing_shares(whole, n, n_columns, corrects=corrects)
+        vars(self).update(
+            entry=entry,
+            n_rows=n,
+            n_differences=differences,
+            components=components,
+            variances=variances,
+            counts=counts,
+            captured=captured,
+            further=further,
+            whole=whole,
+            front=front,
+            counted=counted,
+            lifts=lifts,
+            tightens=tightens,
+            corrects_missing=corrects,
+            missing_shares=missing,
+        )
+        stages: dict[str, float] = {}
+        if counted:
+            stages = Counted.build(whole, request).shares(self.drawn_rows)
+        else:
+            search = distance_share(whole, differences)
+            if front:
+                left = 1 - sum(missing.values())
+                steps = self._front(whole).shares
+                stages = {stage: left * share for stage, share in steps.items()}
+            elif request.private_scale:
+                stages["scale"] = scale_share(whole, n, request.n_sought)
+            stages |= missing
+            if located and not front:
+                first, *means = self.centre_shares
+                stages["centre"] = (len(means) + self.normalise) * first + sum(means)
+            elif not front and ((self.centring == "mean" and not lifts) or counts):
+                stages["centre"] = PURE_MEAN_SHARE if components and self.pure else CENTRE_SHARE
+            if tightens and not front:
+                stages["radius"] = search
+            if components and request.private_rank:
+                stages["rank"] = RANK_SHARE
+            if variances:
+                stages["variances"] = VARIANCE_SHARE + search
+            if components:
+                stages |= bought
+            stages["components" if components else "matrix"] = 1 - sum(stages.values())
+        left = 1 - sum(further.values())
+        shares = further | {stage: left * share for stage, share in stages.items()}
+        vars(self).update(stages=stages, shares=shares)
 
     @property
     def fewest(self) -> int:
         """Components that are kept at least: a map of scores has two axes."""
         return 2 if self.request.show_scores else 1
-
-    @property
-    def rows_each(self) -> int:
-        """Rows that make one record: two where it is their difference."""
-        return 2 if self.centring == "paired" else 1
-
-    @property
-    def n_differences(self) -> int | None:
-        """Number of rows, or of pairs of them, that a search for a distance sees."""
-        return None if self.n_rows is None else self.n_rows // self.rows_each
-
-    @property
-    def counts(self) -> bool:
-        """Whether a count is bought about a known centre, which variances under add/remove need."""
-        public = self.request.adjacency.count_is_public
-        free = public or (self.normalise and not self.variances)
-        return self.centring == "none" and not free
-
-    @property
-    def whole(self) -> Allotment:
-        """The budget of `_stages`, were nothing spent before."""
-        return self._of_stages(whole_strength(self.request.budget, pure=self.pure))
-
-    def _of_stages(self, parameter: float) -> Allotment:
-        whole: Allotment = Pure(parameter) if self.pure else Gaussian(parameter)
-        further = sum(self._further.values())
-        return part(whole, 1 - further) if further else whole
-
-    @property
-    def _budget(self) -> Allotment:
-        """The whole budget, were nothing spent before."""
-        found = whole_strength(self.request.budget, pure=self.pure)
-        return Pure(found) if self.pure else Gaussian(found)
-
-    @cached_property
-    def _bought_shares(self) -> dict[str, float]:
-        """Shares of the whole budget for what is bought about released components."""
-        shares = {"captured": CAPTURED_SHARE} if self.captured else {}
-        return shares | ({"scores": SCORE_SHARE} if self.request.show_scores else {})
-
-    @property
-    def _further(self) -> dict[str, float]:
-        """Shares of the whole budget for what follows the components of a released matrix."""
-        return self._bought_shares if self.entry.standardises else {}
 
     @property
     def start(self) -> Clip:
@@ -217,99 +264,6 @@ class Plan:
         return replace(start, row_norm=min(start.row_norm, stated))
 
     @property
-    def buys(self) -> bool:
-        """Whether scales or a radius are bought."""
-        return self.request.private_scale or self.front or self.counted or self.stated.private
-
-    @property
-    def front(self) -> bool:
-        """Whether columns may be in any units, so that scales, centre and bound are all found."""
-        return self.request.any_units and not self.pure
-
-    @property
-    def counted(self) -> bool:
-        """Whether a noisy count comes first, so that the same is done for drawn rows."""
-        return self.request.counted and not self.pure
-
-    @property
-    def tightens(self) -> bool:
-        """Whether rows are clipped at a private radius, within a stated bound if there is one."""
-        if not self.request.clips:
-            return False
-        if self.stated.private:
-            return True
-        if self.lifts or self.entry.batches or not self.request.rereadable:
-            return False
-        generous = self.entry.tightens or self.request.row_norm is None
-        return generous and self.searchable()
-
-    def searchable(self, share: float = 1.0) -> bool:
-        """Return whether a search would find rows, with this share of the budget to divide."""
-        whole = self.whole if share == 1 else part(self.whole, share)
-        return searchable(whole, self.n_differences)
-
-    @property
-    def lifts(self) -> bool:
-        """Whether the mean comes out of the same release as the matrix."""
-        lifts = isinstance(self.entry, CovarianceEntry) and self.entry.lifts
-        lifts = lifts and self.request.on_missing != "centre"  # whose sums are corrected one by one
-        return lifts and self.pure and self.centring == "mean" and not self.buys
-
-    @cached_property
-    def shares(self) -> dict[str, float]:
-        """Shares of the budget, by stage; before rows are drawn, those after the count as one."""
-        left = 1 - sum(self._further.values())
-        return self._further | {stage: left * share for stage, share in self._stages.items()}
-
-    @cached_property
-    def _stages(self) -> dict[str, float]:
-        """Shares of what `_further` leaves, by stage."""
-        if self.counted:
-            return Counted.build(self.whole, self.request).shares(self.drawn_rows)
-        shares = {}
-        if self.front:
-            bought = self._front(self.whole).shares
-            left = 1 - sum(self.missing_shares.values())
-            shares = {stage: left * share for stage, share in bought.items()}
-        elif self.request.private_scale:
-            shares["scale"] = scale_share(self.whole, self.n_rows, self.request.n_sought)
-        shares |= self.missing_shares
-        if self.front:
-            pass
-        elif self.centring == "located":
-            search, *means = self.centre_shares
-            shares["centre"] = (len(means) + self.normalise) * search + sum(means)
-        elif (self.centring == "mean" and not self.lifts) or self.counts:
-            wide = self.components and self.pure
-            shares["centre"] = PURE_MEAN_SHARE if wide else CENTRE_SHARE
-        if self.tightens and not self.front:
-            shares["radius"] = distance_share(self.whole, self.n_differences)
-        if self.components and self.request.private_rank:
-            shares["rank"] = RANK_SHARE
-        if self.variances:
-            search = distance_share(self.whole, self.n_differences)
-            shares["variances"] = VARIANCE_SHARE + search
-        if self.components:
-            shares |= self._bought_shares
-        shares["components" if self.components else "matrix"] = 1 - sum(shares.values())
-        return shares
-
-    @cached_property
-    def missing_shares(self) -> dict[str, float]:
-        """Shares of the budget that measure which cells are present."""
-        if self.request.on_missing != "centre":
-            return {}
-        return missing_shares(
-            self.whole, self.n_rows, self.request.n_columns, corrects=self.corrects_missing
-        )
-
-    @property
-    def corrects_missing(self) -> bool:
-        """Whether moments are corrected for missing cells."""
-        corrects = self.entry.allows_for_missing and not self.lazy
-        return self.request.on_missing == "centre" and corrects
-
-    @property
     def centre_shares(self) -> tuple[float, ...]:
         """Shares of one search for distances and of the mean of each step."""
         rough, fine = mean_shares(self.whole, self.n_rows, self.request.n_columns)
@@ -317,16 +271,10 @@ class Plan:
         return distance_share(self.whole, self.n_rows), *means
 
     @property
-    def alone(self) -> bool:
-        """Whether the budget buys nothing beside the mechanism."""
-        return len(self._stages) == 1 and self.centring in ("none", "paired")
-
-    @property
     def reads_once(self) -> bool:
         """Whether the rows are read once only."""
-        if not self.entry.reads_once:
-            return False
-        return self.lifts or (len(self._stages) == 1 and self.centring == "none")
+        once = len(self.stages) == 1 and self.centring == "none"
+        return self.entry.reads_once and (self.lifts or once)
 
     @property
     def memory(self) -> int:
@@ -358,6 +306,12 @@ class Plan:
             return strength(request.budget, cost_of, self.entry.name)
         return strength(request.budget, lambda s: compose(spent, cost_of(s)), self.entry.name)
 
+    def _left(self, parameter: float) -> Allotment:
+        """Return what ``further`` leaves of a strength."""
+        whole: Allotment = Pure(parameter) if self.pure else Gaussian(parameter)
+        further = sum(self.further.values())
+        return part(whole, 1 - further) if further else whole
+
     def build(self, parameter: float) -> Procedure[CentredResult[Any]]:
         """Return all stages at a strength."""
         found = self._build(parameter)
@@ -369,11 +323,11 @@ class Plan:
             inner=found,
             n_components=count,
             rows=self.n_rows or 0,
-            further=self._bought(whole, self._further),
+            further=self._bought(whole, self.further),
         )
 
     def _build(self, parameter: float) -> Procedure[CentredResult[Any]]:
-        whole = self._of_stages(parameter)
+        whole = self._left(parameter)
         if self.lifts:
             assert isinstance(self.entry, CovarianceEntry)  # only those lift
             return HomogeneousRows(
@@ -388,13 +342,13 @@ class Plan:
             inner = self._staged(whole, inner)
         if self.tightens:
             inner = PrivateRadiusClip(
-                distances=PrivateDistances(noise=_noise(whole, self._stages["radius"])),
+                distances=PrivateDistances(noise=_noise(whole, self.stages["radius"])),
                 inner=inner,
                 rows=noise_rows(whole, self.request.n_columns, self.request.adjacency),
             )
         outer = self._centred(whole, inner)
         if self.request.private_scale:
-            noise = _noise(whole, self._stages["scale"])
+            noise = _noise(whole, self.stages["scale"])
             scale = ColumnScale(first=noise, known=self.request.known_scale)
             hides = self.request.releases == "covariance" and (self.pure or bool(self.entry.auto))
             outer = Scaled(scale=scale, inner=outer, hides=hides)
@@ -425,13 +379,13 @@ class Plan:
 
     def inner(self, parameter: float) -> Procedure[Any]:
         """Return the mechanism itself, at its share of a strength."""
-        left = part(self._of_stages(parameter), list(self._stages.values())[-1])
+        left = part(self._left(parameter), list(self.stages.values())[-1])
         terms = Terms(
             budget=self.request.budget,
             n_columns=self.request.n_columns,
             n_components=self.n_components,
             n_rows=self.n_differences,
-            alone=self.alone,
+            alone=len(self.stages) == 1 and self.centring in ("none", "paired"),
         )
         if isinstance(left, Pure):
             return self.entry.pure(left.epsilon, terms)
@@ -440,11 +394,9 @@ class Plan:
     def _staged(self, whole: Allotment, inner: Any) -> ComponentStages:
         rank = variances = None
         if self.request.private_rank:
-            rank = PrivateRank(
-                noise=_noise(whole, self._stages["rank"]), max_rank=self.n_components
-            )
+            rank = PrivateRank(noise=_noise(whole, self.stages["rank"]), max_rank=self.n_components)
         if self.variances:
-            search = _noise(whole, self._stages["variances"] - VARIANCE_SHARE)
+            search = _noise(whole, self.stages["variances"] - VARIANCE_SHARE)
             variances = Variances(
                 distances=PrivateDistances(noise=search),
                 values=PrivateVariances(noise=_noise(whole, VARIANCE_SHARE)),
@@ -455,7 +407,7 @@ class Plan:
             rank=rank,
             variances=variances,
             lazy=self.lazy,
-            further=self._bought(whole, self._stages),
+            further=self._bought(whole, self.stages),
         )
 
     def _bought(self, whole: Allotment, shares: dict[str, float]) -> Further:
@@ -491,15 +443,31 @@ class Plan:
                 directions=self.normalise,
             )
         row_norm = self.stated.clip.row_norm
-        if "centre" not in self._stages:
+        if "centre" not in self.stages:
             return Uncentred(inner=inner, row_norm=row_norm)
         return Centred(
-            mean=PrivateMean(noise=_noise(whole, self._stages["centre"])),
+            mean=PrivateMean(noise=_noise(whole, self.stages["centre"])),
             inner=inner,
             row_norm=row_norm,
             fixed_centre=self.counts,
             sample=sample if self.components else 1.0,
         )
+
+
+def _buys_captured(found: Plan) -> bool:
+    """Return whether the variance that components hold may be bought.
+
+    Only of rows that can be read again, and where a matrix is formed anyway.
+    """
+    request, entry = found.request, found.request.mechanism
+    matrix = entry.forms_matrix and not (found.lazy or entry.batches)
+    if not (request.captured and matrix and request.rereadable):
+        return False
+    if entry.assumption is not None:
+        return False  # its rows have no bound
+    if entry.standardises and found.centring == "paired":
+        return False  # standardised rows would have no centre
+    return found.n_components < request.n_columns or request.variance_share is not None
 
 
 def _noise(whole: Allotment, share: float) -> VectorNoise:
@@ -619,7 +587,9 @@ def _plan(request: Request) -> Plan:
     _check_searches(found)
     if entry.batches:
         method: Any = found.inner(found.strength)
-        method.check_records(request.n_columns, found.n_differences, found.rows_each)
+        method.check_records(
+            request.n_columns, found.n_differences, 2 if found.centring == "paired" else 1
+        )
     return found
 
 
@@ -775,7 +745,7 @@ def _check_searches(found: Plan) -> None:
     if found.front:
         if found.entry.standardises:
             _check_standardised(found)
-        elif not found.searchable():
+        elif not searchable(found.whole, found.n_differences):
             raise _no_radius()
         return
     mixed = request.private_scale or (request.unstated and request.n_columns > 1)
@@ -799,9 +769,9 @@ def _check_searches(found: Plan) -> None:
         )
     free = request.box is None and not isinstance(request.row_norm, Real)
     matrix = free and not found.components and found.entry.unit_rows and not found.pure
-    if matrix and not found.searchable(found.shares["matrix"]):
+    if matrix and not searchable(part(found.whole, found.shares["matrix"]), found.n_differences):
         raise _no_radius()
-    if found.searchable():
+    if searchable(found.whole, found.n_differences):
         return
     if found.variances:
         raise _TooFewError("variances", "leave variances out, or state ", option("row_norm"))

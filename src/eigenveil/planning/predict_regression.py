@@ -16,9 +16,10 @@ from threadpoolctl import threadpool_limits
 from eigenveil.exact.gram import most_rows
 from eigenveil.exceptions import EigenveilError, InvalidParameterError, NothingFoundError
 from eigenveil.numerics.random import SimulationSource, normals
-from eigenveil.planning.linear_plan import RegressionPlan, RegressionRequest
+from eigenveil.planning.linear_plan import RegressionPlan
 from eigenveil.planning.linear_release import release_regression
 from eigenveil.planning.prediction import MOST_SEARCHED_ROWS, Needed, Prediction, banded, least
+from eigenveil.planning.request import Request, Targets
 from eigenveil.privacy.accounting import gaussian_delta
 from eigenveil.privacy.adjacency import ROW, Adjacency
 from eigenveil.privacy.budget import Budget
@@ -101,21 +102,24 @@ class RegressionSituation:
         """Rows of a simulated table."""
         return min(self.n, max(_ROWS, 20 * self.p), max(100, _CELLS // self.p))
 
-    def request(self) -> RegressionRequest:
+    def request(self) -> Request:
         """Return what is asked of a simulated table, with the n mu of the real one."""
         rows = self.simulated_rows
         known = self.scaled or not self.adjacency.count_is_public
         reach = _REACH
-        return RegressionRequest(
+        return Request(
+            releases="regression",
             budget=_amplified(self.budget, self.n / rows),
             adjacency=self.adjacency,
             unit=ROW,
-            n_features=self.p,
-            n_targets=1,
+            n_columns=self.p,
             n_rows=rows if self.adjacency.count_is_public else None,
             scale=np.ones(self.p) if known else None,
-            target_boxes=((-reach, reach),) if self.ranged else None,
-            accepts_means=True,  # whose error is foreseen, too
+            targets=Targets(
+                count=1,
+                boxes=((-reach, reach),) if self.ranged else None,
+                accepts_means=True,  # whose error is foreseen, too
+            ),
         )
 
 
@@ -161,7 +165,7 @@ def predict_regression(situation: RegressionSituation, runs: int = _RUNS) -> Pre
     return replace(found, error=middle, low=min(found.low, middle), shares=shares, why=why)
 
 
-def _simulated(situation: RegressionSituation, request: RegressionRequest, seed: int) -> float:
+def _simulated(situation: RegressionSituation, request: Request, seed: int) -> float:
     """Return the error of one release from a fresh table, whose target has variance 1."""
     source = SimulationSource(seed).bound_to(np.array([situation.p]))
     n, p = situation.simulated_rows, situation.p

@@ -31,7 +31,6 @@ _BATCHED = (6, 16)  # of what sees a sample for each of its batches
 _STANDARDISED = (10, 20)  # of what needs a large sample
 _WORK = 800  # releases times directions
 _MARGIN = 1.15  # on both sides of a band, for what the assumed table leaves out
-_TENTH = 1.2816  # standard deviations that a normal variable exceeds one time in ten
 _SMALLEST_BUDGET, _LARGEST_BUDGET = 1e-4, 1e4
 MOST_SEARCHED_ROWS = 2**27
 _STEPS = 12  # of a bisection, on a logarithmic scale

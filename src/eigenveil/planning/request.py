@@ -34,18 +34,45 @@ from eigenveil.text import did_you_mean, listed, plural
 Centring = Literal["none", "mean", "located", "paired"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """What a regression is about beside its features.
+
+    Attributes
+    ----------
+    count : int
+        Number of targets.
+    boxes : tuple of pairs of float, optional
+        Range of each.
+    alpha : float, optional
+        Stated penalty, as a share of the mean squared length of records; by default found.
+    accepts_means : bool
+        Whether their means are worth the budget where no coefficients are possible.
+
+    """
+
+    count: int
+    boxes: tuple[tuple[float, float], ...] | None = None
+    alpha: float | None = None
+    accepts_means: bool = False
+
+    def __post_init__(self) -> None:
+        if self.alpha is not None and not 0 <= self.alpha < math.inf:
+            raise InvalidParameterError(option("alpha"), " must be a number, zero or more")
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Request:
     """What one release is asked for; all of it public.
 
     Attributes
     ----------
-    releases : {"components", "covariance"}
+    releases : {"components", "covariance", "regression"}
         What is wanted.
     budget, adjacency, unit
         How it is protected.
     n_columns : int
-        Number of columns.
+        Number of columns; of a regression those of its features, which come before its targets.
     n_rows : int or None
         Number of rows, or of persons, where it is public; None where it is not, or where rows can
         be read once only.
@@ -58,8 +85,10 @@ class Request:
     n_components : int, float or "private", optional
         How many components; by default all. A number below 1 is a share of variance: then all are
         planned for, and the fewest that hold it are kept.
+    targets : Targets, optional
+        Those of a regression.
     row_norm : float or "private", optional
-        Where rows are clipped.
+        Where rows are clipped; of a regression in scales of the features.
     box : pair of arrays, optional
         Ranges of the columns as they are.
     box_by_column : bool
@@ -94,7 +123,7 @@ class Request:
 
     """
 
-    releases: Releases
+    releases: Releases | Literal["regression"]
     budget: Budget
     adjacency: Adjacency
     unit: Unit
@@ -104,6 +133,7 @@ class Request:
     entry: Entry | None = None
     reason: str = ""
     n_components: int | float | Literal["private"] | None = None
+    targets: Targets | None = None
     row_norm: RowNorm | None = None
     box: Box | None = None
     box_by_column: bool = False
@@ -125,7 +155,7 @@ class Request:
     def __post_init__(self) -> None:
         if self.centring not in (None, "none", "mean", "located", "paired"):
             raise InvalidParameterError("centring must be 'none', 'mean', 'located' or 'paired'")
-        if self.private_scale and self.box is not None:
+        if self.private_scale and self.box is not None and self.targets is None:
             raise InvalidParameterError("private scales need no bounds: leave one of them out")
 
     @classmethod

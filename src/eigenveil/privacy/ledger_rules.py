@@ -1,4 +1,4 @@
-"""What a ledger grants: charges that fit beside what was spent, or a refusal that says why."""
+"""Whether a ledger admits a charge: `require` returns the new total or refuses, and says why."""
 
 from collections.abc import Sequence
 from io import FileIO

@@ -1,4 +1,4 @@
-r"""What a ledger admits, whoever chooses the next budget after seeing earlier results.
+r"""How costs add up where each is chosen after earlier results: `Spent` and `admit`.
 
 The exact curve of several costs holds if these were fixed beforehand. A ledger cannot know that: a
 caller may choose the next budget by what the last release happened to show. So it counts in one

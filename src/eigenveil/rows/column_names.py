@@ -19,7 +19,6 @@ from eigenveil.rows.features import hold_text_alone
 from eigenveil.text import did_you_mean, joined, listed, typed
 
 TextColumns: TypeAlias = Mapping[str, bool | None]
-
 """Columns of text by name: whether cells are amounts, such as $1,200; None if nobody looked."""
 
 _MAX_NAMED = 12  # columns that a message lists in order to keep one of them

@@ -1,4 +1,4 @@
-"""The files of a stream: its state, and the records that wait beside it.
+"""The format of a stream's state file, and of the file of waiting records beside it.
 
 A state is one uncompressed zip of ``state.json``, ``arrays.npz`` (no pickle) and ``SHA256SUMS``.
 The records lie in a file of their own, ``NAME.TOKEN.rows``, which the state names and knows the sum

@@ -1,4 +1,6 @@
-r"""Private radius: a ball that holds nearly all rows.
+r"""AdaptiveCov: GaussCov or SeparateCov on rows clipped at a private threshold, and its searches.
+
+Private radius: a ball that holds nearly all rows.
 
 Source: Dong, Yi 2021, as used by Dong, Liang, Yi 2022 [CovRev], Lemma 9 (PrivRadius).
 

@@ -1,4 +1,6 @@
-r"""LapCov: Laplace noise on the upper triangle of a second-moment matrix.
+r"""Simple covariances of the paper: LapCov, SeparateCov, ProjectedCov and ZeroCov; and LaplacePCA.
+
+LapCov: Laplace noise on the upper triangle of a second-moment matrix.
 
 Source: Dong, Liang, Yi 2022 [CovRev], Appendix I, mechanism LapCov.
 

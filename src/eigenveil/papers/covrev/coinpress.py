@@ -1,4 +1,6 @@
-r"""How large noise can be: bounds that hold with probability 1 - beta.
+r"""CoinPress: a covariance refined in a few whitened steps, and bounds on its noise.
+
+How large noise can be: bounds that hold with probability 1 - beta.
 
 Gaussian: Lemmas 6 and 7 of Dong, Liang, Yi 2022 [CovRev], for a vector of d standard normals and
 for a symmetric matrix with standard normals on and above the diagonal. They bound isotropic

@@ -1,4 +1,6 @@
-r"""Random directions from the Bingham law.
+r"""ExponentialCov (EMCov) and ExponentialPCA, by draws from the Bingham law.
+
+Random directions from the Bingham law.
 
 With eigenvalues :math:`a_i = \text{strength}\,(\lambda_{\max} - \lambda_i)` the density on the
 sphere is proportional to :math:`\exp(-x)`, :math:`x = \sum_i a_i u_i^2`. Proposals come from the

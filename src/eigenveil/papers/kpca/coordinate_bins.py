@@ -1,4 +1,6 @@
-r"""Stability histogram: which bins are well filled, out of bins nobody needs to list.
+r"""Stability histogram, and private spreads of coordinates found with it.
+
+Stability histogram: which bins are well filled, out of bins nobody needs to list.
 
 Source: Korolova, Kenthapadi, Mishra, Ntoulas 2009; Bun, Nissim, Stemmer 2016.
 

@@ -1,4 +1,8 @@
-r"""Private eigengap, and a bound below it that fails with known probability.
+r"""GapProjectorPCA: noise on the spectral projector, by a private eigengap.
+
+Private eigengap, and a bound below it that fails with known probability.
+
+`PrivateGap`.
 
 Source: Dwork, Talwar, Thakurta, Zhang 2014, Algorithm 2, line 2.
 
