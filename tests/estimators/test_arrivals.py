@@ -34,7 +34,7 @@ def components(**given):
 
 
 def stream(**given):
-    return StreamingPCA(1, **BATCHES, **given)
+    return StreamingPCA(1, **BATCHES | given)
 
 
 EACH = pytest.mark.parametrize("begun", [covariance, components, stream])
@@ -143,6 +143,59 @@ def test_states_of_earlier_formats_go_on(begun, name, earlier):
         begun(state=state).partial_fit(ROWS, batch="tuesday")
     loaded = (DailyState if begun is covariance else Stream).load(state)
     assert loaded.labels == ["tuesday"]
+
+
+# Numbers that the version that wrote these states went on to.
+STORED = [
+    (
+        stream,
+        "stream-8",
+        {},
+        (0.949498341877, 0.313772049062),
+        (0.832657141745, 0.553788844508),
+        (0.894262747929, 0.447542330586),
+    ),
+    (
+        stream,
+        "stream-8-persons",
+        {"max_arrivals": 2},
+        (0.643581817331, 0.765377321588),
+        (0.611061335187, 0.791583251869),
+        (0.863011978436, 0.505183456852),
+    ),
+    (
+        covariance,
+        "days-2",
+        {},
+        (1.794344073513, 0.285394184004),
+        (1.567597723052, 0.313804481264),
+        (1.740362478871, 0.342430741687),
+    ),
+    (
+        covariance,
+        "days-2-persons",
+        {"days_per_group": 1},
+        (1.746167783871, 0.297790665010),
+        (1.574926919162, 0.190971316339),
+        (1.880718603912, 0.031283325348),
+    ),
+]
+
+
+@pytest.mark.parametrize(("begun", "name", "more", "last", "next_day", "after"), STORED)
+def test_stored_states_go_on_to_the_same_numbers(begun, name, more, last, next_day, after, earlier):
+    asked = {"random_state": 1, "state": earlier(name), **more}
+    if begun is stream:
+        asked |= {"batch_size": 30, "rho": 200.0 if more else 50.0}
+    for number, expected in enumerate((last, next_day, after)):
+        again = begun(**asked)
+        if number == 0:
+            again.restore()
+        else:  # some persons came before
+            groups = {"groups": np.arange(40) + 10 * number} if more else {}
+            again.partial_fit(ROWS * number, batch=f"day {number}", **groups)
+        found = again.components_ if begun is stream else again.covariance_
+        assert found[0] == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize(
