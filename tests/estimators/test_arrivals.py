@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from eigenveil import ContinualCovariance, ContinualPCA, Ledger, StreamingPCA, open_rows
-from eigenveil.estimators import DailyState, Stream
+from eigenveil.estimators import DailyProgress, State, StreamProgress
 from eigenveil.exceptions import (
     ColumnsLeftOutWarning,
     DuplicateBatchError,
@@ -141,7 +141,7 @@ def test_states_of_earlier_formats_go_on(begun, name, earlier):
     begun(state=state).partial_fit(ROWS, batch="tuesday")
     with pytest.raises(DuplicateBatchError):
         begun(state=state).partial_fit(ROWS, batch="tuesday")
-    loaded = (DailyState if begun is covariance else Stream).load(state)
+    loaded = State.load(state, DailyProgress if begun is covariance else StreamProgress)
     assert loaded.labels == ["tuesday"]
 
 
@@ -204,7 +204,7 @@ def test_stored_states_go_on_to_the_same_numbers(begun, name, more, last, next_d
 def test_streams_without_distances_go_on_as_they_began(name, more, earlier):
     """Rows of unit length, or clipped at the stated norm alone."""
     state = earlier(name)
-    loaded = Stream.load(state)
+    loaded = State.load(state, StreamProgress).progress
     assert loaded.bounds.distances is None
     asked = {"rho": 200.0, "state": state, **more}
     begun = StreamingPCA(1, **asked).restore()
@@ -228,7 +228,7 @@ def test_streams_without_distances_go_on_as_they_began(name, more, earlier):
 def test_a_stream_with_one_noise_level_for_all_columns_goes_on(earlier):
     """Format 7 kept no noise of single columns: that of one it had enlarged is taken as larger."""
     state = earlier("stream-7")
-    loaded = Stream.load(state)
+    loaded = State.load(state, StreamProgress).progress
     assert loaded.iterate.column_noise[3] > 10 * loaded.iterate.column_noise[:3].max()
     assert loaded.bounds.columns.enlarged.tolist() == [1.0] * 4
     asked = {"rho": 200.0, "scale": "private", "state": state}
@@ -242,7 +242,7 @@ def test_a_stream_with_one_noise_level_for_all_columns_goes_on(earlier):
         pca = StreamingPCA(1, **asked).finish()
     assert pca.n_samples_ == 700
     assert pca.scale_[:3] == pytest.approx([3, 1, 100], rel=0.3)
-    assert Stream.load(state).bounds.columns.scale[3] <= scale[3]
+    assert State.load(state, StreamProgress).progress.bounds.columns.scale[3] <= scale[3]
 
 
 @pytest.mark.parametrize("kind", ["text", "numbers"])
@@ -252,7 +252,7 @@ def test_persons_of_an_earlier_state_are_known_again(kind, spelling, earlier):
     days, batches = earlier(f"days-1-{kind}"), earlier(f"stream-5-{kind}")
     asked = {"groups": [spelling.format(i) for i in range(40)], "batch": "tuesday"}
     covariance(days_per_group=1, state=days).partial_fit(ROWS, **asked)
-    assert not DailyState.load(days).sums[1].any()
+    assert not State.load(days, DailyProgress).progress.sums[1].any()
     found = stream(max_arrivals=1, state=batches).partial_fit(ROWS, **asked)
     assert found.n_buffered_ == 40
 

@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from eigenveil import Ledger, PrivatePCA, StreamingPCA
 from eigenveil.audit import audit
-from eigenveil.estimators import Stream, planned
+from eigenveil.estimators import StreamProgress, planned
 from eigenveil.exact import Clip, second_moment, total
 from eigenveil.exceptions import (
     BudgetExceededError,
@@ -146,7 +146,7 @@ def test_a_fit_that_fails_after_its_charge_is_found_again(tmp_path, ledger, monk
     def killed(self, size):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Stream, "take", killed)
+    monkeypatch.setattr(StreamProgress, "take", killed)
     with pytest.raises(KeyboardInterrupt):
         StreamingPCA(1, **STRONG, ledger=ledger, state=state).fit(table(300))
     monkeypatch.undo()
@@ -206,16 +206,16 @@ def test_every_batch_fits_into_what_is_charged(mechanism):
             begun = {"n_features": d, "unit": {"name": "row", "column": None}}
             begun["read"] = {"encoding": {}, "remarks": []}
             plan = planned(StreamingPCA(1, **budget, mechanism=mechanism), begun)
-            assert fits(plan.total, Budget(**budget))
+            assert fits(plan.mechanism.cost(), Budget(**budget))
             for options in ({}, {"scale": "private"}, {"centring": "none", "row_norm": "private"}):
                 asked = StreamingPCA(1, **budget, mechanism=mechanism, **options)
                 prepares = planned(asked, begun).preparation
-                assert covers(plan.total, prepares.cost())
-                assert math.sqrt(2 * rho_of(prepares.cost())) > 0.999999 * plan.method.mu
-            louder = plan.method.__class__
-            fields = {"mu": plan.method.mu * (1 + 1e-9), "n_components": 1}
+                assert covers(plan.mechanism.cost(), prepares.cost())
+                assert math.sqrt(2 * rho_of(prepares.cost())) > 0.999999 * plan.mechanism.mu
+            louder = plan.mechanism.__class__
+            fields = {"mu": plan.mechanism.mu * (1 + 1e-9), "n_components": 1}
             if mechanism != "oja":
-                fields["epsilon"] = plan.method.epsilon * (1 + 1e-9)
+                fields["epsilon"] = plan.mechanism.epsilon * (1 + 1e-9)
             assert not fits(louder(**fields).cost(), Budget(**budget))
 
 
@@ -327,14 +327,14 @@ def test_the_audit_is_silent_and_speaks_of_a_record_in_every_batch():
 
 def test_a_stream_that_hands_records_out_again_is_stopped_by_the_gate(monkeypatch, ledger):
     """The planted fault: the last five records of a batch come in the next one too."""
-    take = Stream.take
+    take = StreamProgress.take
 
     def careless(self, size):
         batch = take(self, size)
         first = max(0, batch.records.start - 5)
         return Batch(batch.array, first)
 
-    monkeypatch.setattr(Stream, "take", careless)
+    monkeypatch.setattr(StreamProgress, "take", careless)
     pca = StreamingPCA(1, **STRONG, ledger=ledger)
     with pytest.raises(BudgetExceededError, match="more than its share"):
         pca.partial_fit(table(300), batch=label())
@@ -569,16 +569,16 @@ def test_where_a_batch_is_clipped_does_not_follow_from_its_rows():
     asked = {**BUDGET, "random_state": 3}
     for options in ({}, {"scale": "private"}):
         first = StreamingPCA(1, **asked, **options).partial_fit(rows[:2500])
-        bounds = first._stream.bounds
+        bounds = first._state.progress.bounds
         moved = rows.copy()
         moved[2400:] *= 1000.0
         other = StreamingPCA(1, **asked, **options).partial_fit(moved[:2500])
         assert other.n_samples_ == first.n_samples_
         again = other.partial_fit(moved[2500:]).finish()
         same = first.partial_fit(rows[2500:]).finish()
-        assert again._stream.bounds.distances is not None
+        assert again._state.progress.bounds.distances is not None
         np.testing.assert_array_equal(
-            again._stream.bounds.distances.counts, bounds.distances.counts
+            again._state.progress.bounds.distances.counts, bounds.distances.counts
         )
         if not options:
             assert again.row_norm_ == same.row_norm_

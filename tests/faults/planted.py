@@ -677,8 +677,8 @@ READERS = [
     fault(
         "continual: a person of two spellings comes on more days",
         "estimators/persons.py",
-        "labels = [person_label(label) for label in source.unit_ids()]",
-        "labels = [str(label) for label in source.unit_ids()]",
+        "labels = [person_label(label) for label in ids]",
+        "labels = [str(label) for label in ids]",
         "tests/estimators/test_continual.py",
         "-k",
         "however_spelled",
@@ -695,8 +695,8 @@ READERS = [
     fault(
         "stream: a promise about spellings that were kept apart",
         "estimators/running_results.py",
-        "merged_ids=stream.merged_ids",
-        "merged_ids=True",
+        "merged_ids=state.merged_ids,\n        arrivals=",
+        "merged_ids=True,\n        arrivals=",
         ARRIVALS,
         "-k",
         "promise_otherwise",
@@ -867,8 +867,8 @@ BOOKS = [
     fault(
         "stream: the ledger does not note what was spent",
         "estimators/stream_run.py",
-        "            stream.account.advance(stream.name, batch.records.start, stream.spent, unit)",
-        "            pass",
+        'state.note(batch.records.start, state.progress.spent, self.plan.unit, "records")',
+        "pass",
         NEWEST,
         "-k",
         "older_copy or two_copies",
@@ -887,7 +887,10 @@ BOOKS = [
         "estimators/stream_run.py",
         (
             ("lambda mu: for_group(build(mu).cost(), max_arrivals)", "lambda mu: build(mu).cost()"),
-            ("return for_group(self.total, self.max_arrivals)", "return self.total"),
+            (
+                "return for_group(self.mechanism.cost(), self.max_arrivals)",
+                "return self.mechanism.cost()",
+            ),
         ),
         (PERSONS, "-k", "what_is_charged"),
     ),
@@ -904,7 +907,7 @@ BOOKS = [
         "stream: a state forgets who came",
         "estimators/state.py",
         "            arrays |= self.persons.arrays()\n",
-        "            arrays |= StreamPersons().arrays()\n",
+        "            arrays |= Persons().arrays()\n",
         PERSONS,
         "-k",
         "kept_between",
@@ -921,10 +924,11 @@ BOOKS = [
     fault(
         "stream: rows that came before are refused",
         "estimators/stream_run.py",
-        "            self.stream.arrive(chunk, label)\n",
-        "            if any(chunk.tobytes() == each.tobytes() for each in self.stream.waiting):\n"
-        "                raise InvalidDataError('these rows came before')\n"
-        "            self.stream.arrive(chunk, label)\n",
+        "        self.state.progress.arrive(rows)\n",
+        "        waiting = self.state.progress.waiting\n"
+        "        if any(rows.tobytes() == each.tobytes() for each in waiting):\n"
+        "            raise InvalidDataError('these rows came before')\n"
+        "        self.state.progress.arrive(rows)\n",
         ARRIVALS,
         "-k",
         "guess",
@@ -932,10 +936,10 @@ BOOKS = [
     fault(
         "running sums: rows that came before are refused",
         "estimators/daily.py",
-        '        names = getattr(self, "feature_names_in_", None)\n        days.settings |= held',
+        "        state.settings |= held",
         "        if any((each == counted.sums[-1]).all() for each in counted.sums[:-1]):\n"
         "            raise InvalidDataError('these rows came before')\n"
-        '        names = getattr(self, "feature_names_in_", None)\n        days.settings |= held',
+        "        state.settings |= held",
         ARRIVALS,
         "-k",
         "guess",
@@ -954,7 +958,7 @@ BOOKS = [
         "estimators/daily.py",
         (
             ("of_persons=self.days_per_group is not None)", "of_persons=False)"),
-            ("        require_hidden_count(source, adjacency)\n", ""),
+            ("            require_hidden_count(source, adjacency)\n", ""),
         ),
         (ARRIVALS, "-k", "without_anybody"),
     ),
@@ -988,8 +992,8 @@ BOOKS = [
     fault(
         "running sums: a day is drawn on without being noted",
         "estimators/daily.py",
-        '            ledger.advance(days.name, earlier, days.attempts, plan.protects, "draws")',
-        "            pass",
+        '        state.note(earlier, progress.attempts, plan.protects, "draws")\n',
+        "",
         "tests/estimators/test_continual.py",
         "-k",
         "cut_off",
@@ -997,7 +1001,7 @@ BOOKS = [
     fault(
         "running sums: a draw is published without being noted as kept",
         "estimators/daily.py",
-        '            ledger.advance(days.name, kept - 1, kept, plan.protects, "draws")',
+        '            state.note(kept - 1, kept, plan.protects, "draws")',
         "            pass",
         "tests/estimators/test_continual.py",
         "-k",

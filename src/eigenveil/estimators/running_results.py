@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.estimators.results import ComponentResult, component_result, public_settings
-from eigenveil.estimators.state import ADJACENCY, DailyState, Stream
-from eigenveil.estimators.stream_run import StreamPlan
+from eigenveil.estimators.state import DailyProgress, State
+from eigenveil.estimators.stream_run import ADJACENCY, StreamPlan, StreamRun
 from eigenveil.exact.clip import Clip
 from eigenveil.exact.daily_moments import day_sensitivity, unpacked
 from eigenveil.exact.symmetric import GaussianLaw
 from eigenveil.mechanisms.components import leading
 from eigenveil.mechanisms.continual import ContinualCov
-from eigenveil.mechanisms.gate import Gate, proofs_of
+from eigenveil.mechanisms.gate import proofs_of
 from eigenveil.mechanisms.gauss import NoisyMatrix
 from eigenveil.mechanisms.homogeneous_rows import schur_complement, unlifted
 from eigenveil.mechanisms.row_bounds import RowBounds
@@ -34,29 +34,24 @@ from eigenveil.text import plural
 
 
 def published(
-    stream: Stream,
-    plan: StreamPlan,
-    gate: Gate,
-    *,
-    budget: Budget,
-    simulated: bool,
-    feature_names: NDArray[np.object_] | None,
+    run: StreamRun, *, budget: Budget, simulated: bool, feature_names: NDArray[np.object_] | None
 ) -> tuple[ComponentResult, Guarantee, Release] | None:
     """Return the newest components with their promise and artefact; None before there are any.
 
     No record is in reach of it.
     """
-    iterate = stream.iterate
+    plan, progress = run.plan, run.state.progress
+    iterate, bounds, hidden = progress.iterate, progress.bounds, None
     if iterate is None or math.isinf(iterate.noise_variance):  # a centre or a trace at most
         return None
-    bounds, k, hidden = stream.bounds, plan.method.n_components, None
+    k = plan.mechanism.n_components
     if bounds is None or bounds.columns is None:
         noisy = iterate.components(k)
     else:
         noisy, bounds, hidden = standardised_by_itself(iterate, bounds, k)
-    if stream.used < plan.needed:  # a random start may still show
+    if progress.used < plan.needed:  # a random start may still show
         noisy = replace(noisy, reliability=np.zeros(len(noisy.components)))
-    stated = plan.bounded(stream)
+    stated = run.stated
     columns = None if bounds is None else bounds.columns
     scale = plan.scale if columns is None else columns.scale
     found = component_result(
@@ -66,10 +61,10 @@ def published(
         scale=np.ones(plan.d) if scale is None else scale,
         shares=stated.clip.normalise,
     )
-    promise = _promise(stream, plan, bounds, gate, stated, budget, simulated=simulated)
+    promise = _promise(run, bounds, budget, simulated=simulated)
     settings = public_settings(
         n_features=plan.d,
-        n_rows=stream.used,
+        n_rows=progress.used,
         stated=stated,
         centred=plan.centred,
         on_invalid=stated.start.on_invalid,
@@ -78,8 +73,8 @@ def published(
         noise_floor=found.noise_floor,
         reason="",
         feature_names=feature_names,
-        balance=gate.balance,
-        encoding=stream.settings["read"]["encoding"],
+        balance=run.gate.balance,
+        encoding=run.state.settings["read"]["encoding"],
     )
     settings["centring"] = "none" if plan.centred else "located"
     if hidden is not None:
@@ -87,22 +82,17 @@ def published(
     if bounds is not None and bounds.clipped is not None:
         settings["chosen_row_norm"] = bounds.clipped
     first = () if plan.preparation is None else plan.preparation.proofs
-    proofs = ("streaming", *first, *proofs_of(plan.method))
-    released = found.release(plan.method.name, promise, settings, proofs=proofs)
+    proofs = ("streaming", *first, *proofs_of(plan.mechanism))
+    released = found.release(plan.mechanism.name, promise, settings, proofs=proofs)
     return found, promise, released
 
 
 def _promise(
-    stream: Stream,
-    plan: StreamPlan,
-    bounds: RowBounds | None,
-    gate: Gate,
-    stated: StatedBounds,
-    budget: Budget,
-    *,
-    simulated: bool,
+    run: StreamRun, bounds: RowBounds | None, budget: Budget, *, simulated: bool
 ) -> Guarantee:
     """Return the promise for all releases of a stream together."""
+    state, plan, stated = run.state, run.plan, run.stated
+    arrival = state.progress.arrival
     return Guarantee(
         budget=budget,
         cost=plan.charge,
@@ -110,22 +100,23 @@ def _promise(
         protects=plan.unit,
         bounds=(
             *stated.words,
-            *_prepared_words(stream, bounds, plan),
-            *stream.settings["read"]["remarks"],
+            *_prepared_words(run, bounds),
+            *state.settings["read"]["remarks"],
             *invalid_words(stated.start.on_invalid, stated.start.on_missing, corrects=False),
             *_used_once(plan),
         ),
-        numerics=Numerics.EXACT if stream.exact else Numerics.IDEALISED,
+        numerics=Numerics.EXACT if state.exact else Numerics.IDEALISED,
         simulated=simulated,
-        ledger=gate.receipt,
-        arrival=stream.arrival,
-        merged_ids=stream.merged_ids,
-        arrivals=plan.max_arrivals if stream.arrival and plan.unit.owns_many else None,
+        ledger=run.gate.receipt,
+        arrival=arrival,
+        merged_ids=state.merged_ids,
+        arrivals=plan.max_arrivals if arrival and plan.unit.owns_many else None,
     )
 
 
-def _prepared_words(stream: Stream, bounds: RowBounds | None, plan: StreamPlan) -> Iterator[str]:
+def _prepared_words(run: StreamRun, bounds: RowBounds | None) -> Iterator[str]:
     """Describe what the first batch released, as far as it was asked for."""
+    plan, before = run.plan, run.state.progress.bounds
     if plan.centred:
         yield CENTRE_CLAUSES["none"]
     else:
@@ -145,9 +136,9 @@ def _prepared_words(stream: Stream, bounds: RowBounds | None, plan: StreamPlan) 
         "records"
     )
     columns = bounds.columns
-    assert stream.bounds is not None
-    assert stream.bounds.columns is not None  # of which these came
-    reach = columns.limit * stream.bounds.columns.scale / columns.scale
+    assert before is not None
+    assert before.columns is not None  # of which these came
+    reach = columns.limit * before.columns.scale / columns.scale
     yield limits_clause(float(reach.min()), float(reach.max()), float(columns.turn.min()))
 
 
@@ -230,7 +221,7 @@ class DailyPlan:
         """Number of columns of the matrices."""
         return self.clip.width(self.d)
 
-    def covariance(self, state: DailyState) -> RunningCovariance:
+    def covariance(self, state: State[DailyProgress]) -> RunningCovariance:
         """Return mean and covariance of everything so far, cleaned of the known noise."""
         noisy, public = self._running(state), self.adjacency.count_is_public
         found = unlifted(noisy, self.clip, public=public)
@@ -252,7 +243,7 @@ class DailyPlan:
             centre_noise=off_diagonal / (self.clip.lift * self.clip.row_norm),
         )
 
-    def components(self, state: DailyState, k: int) -> ComponentResult:
+    def components(self, state: State[DailyProgress], k: int) -> ComponentResult:
         """Return the leading components of everything so far."""
         noisy = self._running(state)
         centre = np.zeros(self.d) if self.clip.centre is None else self.clip.centre
@@ -277,7 +268,7 @@ class DailyPlan:
         )
 
     def promise(
-        self, state: DailyState, budget: Budget, *, simulated: bool, receipt: str | None
+        self, state: State[DailyProgress], budget: Budget, *, simulated: bool, receipt: str | None
     ) -> Guarantee:
         """Return the promise for all days together."""
         many, unit = self.protects.owns_many, self.protects.name
@@ -314,7 +305,7 @@ class DailyPlan:
 
     def settings(
         self,
-        state: DailyState,
+        state: State[DailyProgress],
         names: NDArray[np.object_] | None,
         balance: Balance | None,
         *,
@@ -324,7 +315,7 @@ class DailyPlan:
         """Return the public settings of today's release."""
         settings = public_settings(
             n_features=self.d,
-            n_rows=state.count if self.adjacency.count_is_public else None,
+            n_rows=state.progress.count if self.adjacency.count_is_public else None,
             stated=self.stated,
             centred=self.clip.centre is None and not self.clip.lift,
             on_invalid=self.clip.on_invalid,
@@ -338,17 +329,18 @@ class DailyPlan:
         centring = "none" if self.clip.centre is None else "stated"
         return settings | {
             "centring": "mean" if self.clip.lift else centring,
-            "day": state.released,
+            "day": state.progress.released,
             "horizon": self.mechanism.horizon,
         }
 
-    def _running(self, state: DailyState) -> NoisyMatrix:
+    def _running(self, state: State[DailyProgress]) -> NoisyMatrix:
         """Return the second moment so far, of rows or, where their number is private, as a sum."""
-        assert state.drawn is not None  # a day was released
-        matrices = np.tensordot(self.mechanism.weights(state.released), state.drawn, axes=1)
+        drawn, day = state.progress.drawn, state.progress.released
+        assert drawn is not None  # a day was released
+        matrices = np.tensordot(self.mechanism.weights(day), drawn, axes=1)
         public = self.adjacency.count_is_public
-        unit = self.clip.radius**2 / (state.count if public else 1)
-        scale = self.mechanism.noise(state.released) * day_sensitivity(self.width, self.adjacency)
+        unit = self.clip.radius**2 / (state.progress.count if public else 1)
+        scale = self.mechanism.noise(day) * day_sensitivity(self.width, self.adjacency)
         law = GaussianLaw(self.width, scale * unit)
         return NoisyMatrix(unpacked(matrices) * unit, law.scale, law)
 

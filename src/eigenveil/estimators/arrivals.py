@@ -1,0 +1,171 @@
+"""What streams and running releases share: they are kept between calls and paid for once."""
+
+import os
+import threading
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from eigenveil.estimators.base import (
+    TableEstimator,
+    check_table,
+    noise_and_ledger,
+    open_table,
+    renewed,
+)
+from eigenveil.estimators.persons import Persons
+from eigenveil.estimators.state import Progress, State, kept_state
+from eigenveil.exceptions import BudgetExceededError, InvalidDataError, LedgerError, StateError
+from eigenveil.mechanisms.registry import ComponentEntry
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.ledger import Ledger
+from eigenveil.rows.base import RowSource
+from eigenveil.rows.memory import ArraySource
+from eigenveil.rows.open import is_streamed, open_rows
+
+
+class ArrivalEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
+    """An estimator that rows are handed to as they arrive."""
+
+    _progress: ClassVar[type[Progress]]
+    _fixed: ClassVar[tuple[str, ...]] = (  # parameters that stay as they were at the first arrival
+        "epsilon",
+        "delta",
+        "rho",
+        "row_norm",
+        "scale",
+        "on_invalid",
+        "on_missing",
+        "random_state",
+    )
+
+    epsilon: float | None
+    delta: float | None
+    rho: float | None
+    ledger: Ledger | str | Path | None
+    state: str | Path | None
+    random_state: int | None
+
+    @contextmanager
+    def _opened(self, *, afresh: bool = False) -> Iterator[State[Any]]:
+        """Yield the state so far, for this call alone."""
+        if self.state is None:
+            busy = self.__dict__.setdefault("_busy", threading.Lock())
+            if not busy.acquire(blocking=False):
+                raise StateError(
+                    f"this {self._progress.what} is in use by another thread: call again when it "
+                    "ends"
+                )
+            try:
+                with renewed(self) if afresh else nullcontext():
+                    yield self._continued(None if afresh else vars(self).get("_state"), None)
+            finally:
+                busy.release()
+            return
+        kept = kept_state(self.state, self._progress, afresh=afresh)
+        with kept as (path, found), renewed(self) if afresh else nullcontext():
+            state = self._continued(found, path)
+            state.sweep()  # not before: an older copy names older rows
+            yield state
+
+    def _continued(self, state: State[Any] | None, path: Path | None) -> State[Any]:
+        """Return the state of these parameters, new if there is none."""
+        _, ledger = noise_and_ledger(self)
+        payer = None if ledger is None else ledger.id
+        given, what = self._given(), self._progress.what
+        if state is None:
+            if hasattr(self, "n_samples_"):  # another one would spend the budget again
+                raise StateError(
+                    f"this copy does not hold the {what}: go on with the original or with the "
+                    f"state, or begin a new {what} with a new estimator"
+                )
+            state = State(
+                settings=given,
+                ledger=payer,
+                progress=self._progress(),
+                persons=self._persons(),
+                path=path,
+            )
+        if path is None and state.process != os.getpid():
+            raise BudgetExceededError(
+                "an allotment cannot be spent by a forked process: go on in the one that began"
+            )
+        for each, value in given.items():
+            if state.settings.get(each) != value:
+                raise StateError(
+                    f"the {what} began with another {each}: go on with that one, or start another "
+                    f"{what}"
+                )
+        if state.ledger != payer:
+            raise LedgerError(
+                f"the {what} is paid from another ledger, or from none: pass the one it began with"
+            )
+        state.account = ledger
+        if path is not None and ledger is not None:
+            ledger.require_unspent(state.name, state.progress.position)
+        return state
+
+    def _given(self) -> dict[str, Any]:
+        """Return the parameters that stay as they were."""
+        return {name: _plain(getattr(self, name)) for name in self._fixed}
+
+    @abstractmethod
+    def _persons(self) -> Persons | None:
+        """Return what a new state counts persons with."""
+
+    def _keep(self, state: State[Any], *, records: bool = True) -> None:
+        if state.path is None:
+            self._state = state
+        else:  # where it was found: a link or the present folder may lead elsewhere by now
+            state.save(records=records)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Copies have what was released; neither what came nor the allotment.
+        return {k: v for k, v in super().__getstate__().items() if k not in ("_state", "_busy")}
+
+    def _table(self, state: State[Any], X: Any, adjacency: Adjacency) -> RowSource:
+        """Return rows with the columns that the first ones had."""
+        if not state.begun:
+            return open_table(self, X, adjacency)
+        self._recall(state)
+        return open_rows(X) if is_streamed(X) else ArraySource(check_table(self, X, reset=False))
+
+    def _columns(self) -> dict[str, Any]:
+        """Return the columns as settings note them."""
+        names = getattr(self, "feature_names_in_", None)
+        return {
+            "n_features": int(self.n_features_in_),
+            "feature_names": None if names is None else [str(name) for name in names],
+        }
+
+    def _recall(self, state: State[Any]) -> None:
+        """Set the columns, where another process was told them."""
+        if not state.begun:
+            raise InvalidDataError("no records came yet: call partial_fit first")
+        self.n_features_in_ = state.settings["n_features"]
+        names = state.settings["feature_names"]
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+    @property
+    def _budget(self) -> Budget:
+        return Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON gives it back."""
+    if isinstance(value, ComponentEntry):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return {str(name): _plain(number) for name, number in value.items()}
+    if isinstance(value, np.ndarray):
+        value = value.tolist()  # one number, of an array without dimensions
+    if isinstance(value, (list, tuple)):
+        return [_plain(number) for number in value]
+    return value.item() if isinstance(value, np.generic) else value
