@@ -695,8 +695,8 @@ READERS = [
     fault(
         "stream: a promise about spellings that were kept apart",
         "estimators/running_results.py",
-        "merged_ids=state.merged_ids,\n        arrivals=",
-        "merged_ids=True,\n        arrivals=",
+        "merged_ids=state.merged_ids",
+        "merged_ids=True",
         ARRIVALS,
         "-k",
         "promise_otherwise",
@@ -992,7 +992,7 @@ BOOKS = [
     fault(
         "running sums: a day is drawn on without being noted",
         "estimators/daily.py",
-        '        state.note(earlier, progress.attempts, plan.protects, "draws")\n',
+        '        state.note(earlier, progress.attempts, run.plan.unit, "draws")\n',
         "",
         "tests/estimators/test_continual.py",
         "-k",
@@ -1001,7 +1001,7 @@ BOOKS = [
     fault(
         "running sums: a draw is published without being noted as kept",
         "estimators/daily.py",
-        '            state.note(kept - 1, kept, plan.protects, "draws")',
+        '            state.note(kept - 1, kept, plan.unit, "draws")',
         "            pass",
         "tests/estimators/test_continual.py",
         "-k",

@@ -66,12 +66,11 @@ class Watched:
 
 def _release_carelessly(self: DailyEstimator, state: State[DailyProgress]) -> None:
     """A planted fault: the attempt is noted after the draw, with what it brought."""
-    plan, days = self._recalled_plan(state), state.progress
-    gate = self._gate(state, plan)
-    drawn = packed(plan.mechanism.draw(days.moments(exact=state.exact), gate).matrix)
+    run, days = self._run(state), state.progress
+    drawn = packed(run.plan.mechanism.draw(days.moments(exact=state.exact), run.gate).matrix)
     before = np.empty((0, drawn.size)) if days.drawn is None else days.drawn
     earlier, begun = days.attempts, days.next_attempt
     days.drawn, days.attempts = np.vstack([before, drawn]), begun + 1
     state.save()
-    state.note(earlier, begun, plan.protects, "draws")
-    self._publish(state)
+    state.note(earlier, begun, run.plan.unit, "draws")
+    self._publish(run)

@@ -5,8 +5,9 @@ import threading
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -21,13 +22,78 @@ from eigenveil.estimators.base import (
 from eigenveil.estimators.persons import Persons
 from eigenveil.estimators.state import Progress, State, kept_state
 from eigenveil.exceptions import BudgetExceededError, InvalidDataError, LedgerError, StateError
+from eigenveil.mechanisms.continual import ContinualCov
+from eigenveil.mechanisms.gate import Gate
+from eigenveil.mechanisms.one_pass import OnePass
 from eigenveil.mechanisms.registry import ComponentEntry
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.planning.bounds import StatedBounds
+from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.memory import ArraySource
 from eigenveil.rows.open import is_streamed, open_rows
+
+M = TypeVar("M", OnePass, ContinualCov)
+G = TypeVar("G", bound=Gate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ArrivalPlan(Generic[M]):
+    """How a stream or a running release goes; public numbers.
+
+    Attributes
+    ----------
+    mechanism : OnePass or ContinualCov
+        The mechanism, calibrated.
+    d : int
+        Number of columns.
+    stated : StatedBounds
+        The bounds on rows as the caller stated them.
+    unit : Unit
+        What neighbours differ in.
+
+    """
+
+    mechanism: M
+    d: int
+    stated: StatedBounds
+    unit: Unit
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Rows arrive one in place of another."""
+        return Adjacency.REPLACE_ONE
+
+    @property
+    def charge(self) -> Cost:
+        """What all arrivals together cost a unit."""
+        return self.mechanism.cost()
+
+
+PlanT = TypeVar("PlanT", bound=ArrivalPlan[Any])
+P = TypeVar("P", bound=Progress)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run(Generic[P, PlanT]):
+    """A state with its plan and its allotment, for one call.
+
+    Attributes
+    ----------
+    state : State
+        How far it has come. Private.
+    plan : ArrivalPlan
+        How it goes; public numbers.
+    gate : Gate
+        The allotment of all arrivals together.
+
+    """
+
+    state: State[P]
+    plan: PlanT
+    gate: Gate
 
 
 class ArrivalEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
@@ -128,6 +194,34 @@ class ArrivalEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
     def __getstate__(self) -> dict[str, Any]:
         # Copies have what was released; neither what came nor the allotment.
         return {k: v for k, v in super().__getstate__().items() if k not in ("_state", "_busy")}
+
+    def _allotment(
+        self,
+        kind: type[G],
+        state: State[Any],
+        plan: ArrivalPlan[Any],
+        label: str,
+        *,
+        protects: Unit = ROW,
+        position: int = 0,
+    ) -> G:
+        """Return the allotment, charged once for all processes."""
+        noise, ledger = noise_and_ledger(self)
+        entry = state.paid_by(label)
+        if ledger is not None and entry is None:
+            ledger.check(plan.charge, adjacency=plan.adjacency, unit=plan.unit)
+        return kind.resume(
+            plan.mechanism.cost(),
+            label=label,
+            adjacency=plan.adjacency,
+            ledger=ledger,
+            noise=noise,
+            entry=entry,
+            position=position,
+            protects=protects,
+            charge=plan.charge,
+            charged_unit=plan.unit,
+        )
 
     def _table(self, state: State[Any], X: Any, adjacency: Adjacency) -> RowSource:
         """Return rows with the columns that the first ones had."""

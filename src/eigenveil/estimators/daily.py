@@ -8,15 +8,21 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.estimators.arrivals import ArrivalEstimator
-from eigenveil.estimators.base import check_columns, noise_and_ledger, require_label
+from eigenveil.estimators.arrivals import ArrivalEstimator, Run
+from eigenveil.estimators.base import check_columns, require_label
 from eigenveil.estimators.persons import CappedRows, Persons
-from eigenveil.estimators.running_results import DailyPlan, daily_adjacency
+from eigenveil.estimators.running_results import (
+    DailyPlan,
+    DailyRun,
+    daily_adjacency,
+    running_promise,
+)
 from eigenveil.estimators.state import DailyProgress, State
 from eigenveil.exact.clip import LARGEST_NORM
 from eigenveil.exact.daily_moments import DailyMoments, packed
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.continual import ContinualCov, DailyGate
+from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.homogeneous_rows import LIFT
 from eigenveil.messages import Part, Phrase, option
 from eigenveil.planning.bounds import StatedBounds
@@ -76,7 +82,7 @@ class DailyEstimator(ArrivalEstimator):
             if state.progress.released < state.progress.days:
                 self._release(state)
             else:
-                self._publish(state)
+                self._publish(self._run(state))
         return self
 
     def _given(self) -> dict[str, Any]:
@@ -168,9 +174,7 @@ class DailyEstimator(ArrivalEstimator):
         lift = 0.0 if stated.clip.normalise else LIFT
         clip = replace(stated.clip, centre=self._stated_centre(d, scale), lift=lift)
         mechanism = ContinualCov(mu=mu, horizon=horizon, days=most)
-        return DailyPlan(
-            mechanism=mechanism, d=d, clip=clip, scale=scale, stated=stated, protects=unit
-        )
+        return DailyPlan(mechanism=mechanism, d=d, clip=clip, scale=scale, stated=stated, unit=unit)
 
     def _stated(self) -> StatedBounds:
         if isinstance(self.row_norm, str) or isinstance(self.scale, str):
@@ -210,70 +214,59 @@ class DailyEstimator(ArrivalEstimator):
             )
         return centre
 
-    def _gate(self, state: State[DailyProgress], plan: DailyPlan) -> DailyGate:
+    def _gate(self, state: State[DailyProgress], plan: DailyPlan) -> Gate:
         """Return the allotment, charged once for all processes."""
         if state.gate is None:
-            noise, ledger = noise_and_ledger(self)
-            total, label = plan.mechanism.cost(), f"continual {state.name}"
-            entry = state.paid_by(label)
-            if ledger is not None and entry is None:
-                ledger.check(total, adjacency=plan.adjacency, unit=plan.protects)
-            gate = DailyGate(
-                total,
-                label=label,
-                adjacency=plan.adjacency,
-                ledger=ledger,
-                noise=noise,
-                protects=plan.protects,
-            )
-            gate.go_on(plan.mechanism, state.progress.released, entry)
+            label = f"{plan.mechanism.name} {state.name}"
+            gate = self._allotment(DailyGate, state, plan, label, protects=plan.unit)
+            gate.go_on(plan.mechanism, state.progress.released)
             state.gate = gate
-        assert isinstance(state.gate, DailyGate)
         return state.gate
+
+    def _run(self, state: State[DailyProgress]) -> DailyRun:
+        """Return the days with their plan and their allotment, for this call."""
+        self._recall(state)
+        plan = self._plan(state.settings["n_features"], Unit(*state.settings["unit"]))
+        return Run(state, plan, self._gate(state, plan))
 
     def _release(self, state: State[DailyProgress]) -> None:
         """Draw on the newest day: noted before, kept afterwards, noted again, then published."""
-        plan, progress = self._recalled_plan(state), state.progress
-        gate = self._gate(state, plan)
+        run, progress = self._run(state), state.progress
+        mechanism, moments = run.plan.mechanism, progress.moments(exact=state.exact)
         earlier, progress.attempts = progress.attempts, progress.next_attempt
         self._keep(state)
-        state.note(earlier, progress.attempts, plan.protects, "draws")
+        state.note(earlier, progress.attempts, run.plan.unit, "draws")
         try:
-            drawn = packed(plan.mechanism.draw(progress.moments(exact=state.exact), gate).matrix)
+            drawn = packed(mechanism.draw(moments, run.gate).matrix)
         except BaseException:
             state.gate = None  # nobody has seen what was drawn, if anything: the day is drawn again
             raise
         before = np.empty((0, drawn.size)) if progress.drawn is None else progress.drawn
         progress.drawn = np.vstack([before, drawn])
-        state.entry = None if gate.entry is None else gate.entry.hash
-        state.exact = gate.exact
+        state.entry = None if run.gate.entry is None else run.gate.entry.hash
+        state.exact = run.gate.exact
         progress.attempts += 1
         self._keep(state)
-        self._publish(state)
-
-    def _recalled_plan(self, state: State[DailyProgress]) -> DailyPlan:
-        self._recall(state)
-        return self._plan(state.settings["n_features"], Unit(*state.settings["unit"]))
+        self._publish(run)
 
     # After the noise.
 
-    def _publish(self, state: State[DailyProgress]) -> None:
+    def _publish(self, run: DailyRun) -> None:
         """Set what was released last; no record is in reach of it."""
-        plan, kept = self._recalled_plan(state), state.progress.attempts
-        gate, ledger = self._gate(state, plan), state.account
+        state, plan, kept = run.state, run.plan, run.state.progress.attempts
+        ledger = state.account
         if state.path is not None and ledger is not None and ledger.spent_to(state.name) != kept:
             # From here on no copy of the state from before the draw was kept can draw it again.
-            state.note(kept - 1, kept, plan.protects, "draws")
+            state.note(kept - 1, kept, plan.unit, "draws")
         self.day_, self.n_samples_ = state.progress.released, None
         if plan.adjacency.count_is_public:
             self.n_samples_ = state.progress.count
         self.mechanism_ = plan.mechanism.name
-        simulated = self.random_state is not None
-        self.privacy_ = plan.promise(state, self._budget, simulated=simulated, receipt=gate.receipt)
-        self._hold(plan, state, gate)
+        self.privacy_ = running_promise(run, self._budget, simulated=self.random_state is not None)
+        self._hold(run)
 
     @abstractmethod
-    def _hold(self, plan: DailyPlan, state: State[DailyProgress], gate: DailyGate) -> None:
+    def _hold(self, run: DailyRun) -> None:
         """Set attributes and artefact."""
 
     def __sklearn_is_fitted__(self) -> bool:

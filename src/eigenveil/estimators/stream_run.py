@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.estimators.arrivals import ArrivalPlan, Run
 from eigenveil.estimators.persons import Arrival
-from eigenveil.estimators.state import State, StreamProgress
+from eigenveil.estimators.state import StreamProgress
 from eigenveil.exact.clip import Clip
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, StateError
 from eigenveil.mechanisms.additive import GaussianNoise
@@ -29,7 +30,7 @@ from eigenveil.messages import COLUMNS, ENCODE, Part, Phrase, option
 from eigenveil.planning.bounds import OnInvalid, OnMissing, StatedBounds
 from eigenveil.planning.request import public_scale
 from eigenveil.privacy.accounting import for_group, split
-from eigenveil.privacy.adjacency import Adjacency, Unit
+from eigenveil.privacy.adjacency import Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Cost
@@ -53,9 +54,6 @@ _DISTANCE_SHARE = 0.05  # of mu^2, in batches that are large enough to renew the
 _BATCH_SIZE = Phrase(python="batch_size", shell="--batch-size", file="the size of a batch")
 
 
-ADJACENCY = Adjacency.REPLACE_ONE  # of every stream: the number of records is public
-
-
 def streaming_entry(mechanism: Any, batch_size: int | None) -> OnePassEntry:
     """Return the method for a stream, by name or as it is configured."""
     known = [one.name for one in entries("components") if _streams(one)]
@@ -72,16 +70,12 @@ def _streams(one: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StreamPlan:
+class StreamPlan(ArrivalPlan[OnePass]):
     """How a stream goes; public numbers."""
 
-    d: int
-    mechanism: OnePass
     preparation: Preparation | None
     preparing_records: int  # of the batch that pays for it
-    stated: StatedBounds
     scale: NDArray[np.float64] | None
-    unit: Unit
     max_arrivals: int  # records of one person at most
 
     @property
@@ -214,25 +208,16 @@ def _positive(name: Part, value: Any) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StreamRun:
+class StreamRun(Run[StreamProgress, StreamPlan]):
     """A stream with its plan, its allotment, and a way to keep it.
 
     Attributes
     ----------
-    state : State
-        Where it stands. Private.
-    plan : StreamPlan
-        How it goes; public numbers.
-    gate : Gate
-        The allotment of the whole stream.
     keep : callable
         Keeps the state, durably where it has a file: ``keep(records)`` with those that wait.
 
     """
 
-    state: State[StreamProgress]
-    plan: StreamPlan
-    gate: Gate
     keep: Callable[[bool], None]
 
     # From rows to batches.

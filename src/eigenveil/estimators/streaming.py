@@ -8,17 +8,18 @@ from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
 from eigenveil.estimators.arrivals import ArrivalEstimator
-from eigenveil.estimators.base import noise_and_ledger, require_label, warn_of_guessed_deviations
+from eigenveil.estimators.base import require_label, warn_of_guessed_deviations
 from eigenveil.estimators.persons import Persons
 from eigenveil.estimators.results import warn_of_components
 from eigenveil.estimators.running_results import published
 from eigenveil.estimators.scores import ComponentEstimator
 from eigenveil.estimators.state import State, StreamProgress
-from eigenveil.estimators.stream_run import ADJACENCY, StreamPlan, StreamRun, planned, require_like
+from eigenveil.estimators.stream_run import StreamPlan, StreamRun, planned, require_like
 from eigenveil.exceptions import InvalidParameterError, StateError
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.registry import ComponentEntry
 from eigenveil.planning.bounds import RowNorm
+from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import cost_to_dict
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.rows.base import RowSource
@@ -308,7 +309,7 @@ class StreamingPCA(ArrivalEstimator, ComponentEstimator):
 
     def _arriving(self, state: State[StreamProgress], X: Any, groups: Any) -> RowSource:
         """Return rows with the columns, and of the unit, that the stream began with."""
-        source = self._table(state, X, ADJACENCY)
+        source = self._table(state, X, Adjacency.REPLACE_ONE)
         if groups is not None:
             source = grouped(source, groups)
         require_like(source, state.settings)
@@ -339,22 +340,9 @@ class StreamingPCA(ArrivalEstimator, ComponentEstimator):
                 "otherwise: go on with that one"
             )
         if state.gate is None:
-            noise, ledger = noise_and_ledger(self)
             label = f"{plan.mechanism.name} stream {state.name}"
-            entry = state.paid_by(label)
-            if ledger is not None and entry is None:
-                ledger.check(plan.charge, adjacency=ADJACENCY, unit=plan.unit)
-            state.gate = Gate.resume(
-                plan.mechanism.cost(),
-                label=label,
-                adjacency=ADJACENCY,
-                ledger=ledger,
-                noise=noise,
-                entry=entry,
-                position=state.progress.spent,
-                charge=plan.charge,
-                charged_unit=plan.unit,
-            )
+            spent = state.progress.spent
+            state.gate = self._allotment(Gate, state, plan, label, position=spent)
             state.gate.exact = state.exact
         return state.gate
 

@@ -163,8 +163,9 @@ class Gate:
         noise: NoiseSource,
         entry: str | None,
         position: int,
+        protects: Unit = ROW,
         charge: Cost | None = None,
-        charged_unit: Unit = ROW,
+        charged_unit: Unit | None = None,
     ) -> Self:
         """Re-open an allotment whose earlier process is gone; nothing is charged twice.
 
@@ -180,8 +181,8 @@ class Gate:
         position : int
             Records before it were spent and are refused, as is the whole table. Whoever re-opens
             has noted it where a crash does not reach it, before anything was drawn on them.
-        charge, charged_unit
-            Those of the allotment, where they are not ``total`` and single rows.
+        protects, charge, charged_unit
+            Those of the allotment, where they are not single rows, ``total`` and ``protects``.
 
         """
         gate = cls(
@@ -190,6 +191,7 @@ class Gate:
             adjacency=adjacency,
             ledger=ledger,
             noise=noise,
+            protects=protects,
             charge=charge,
             charged_unit=charged_unit,
         )
