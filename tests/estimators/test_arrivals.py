@@ -1,5 +1,6 @@
 """What arrives over days: no refusal depends on earlier rows, or on whether anybody came."""
 
+import os
 import shutil
 import zipfile
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from eigenveil import ContinualCovariance, ContinualPCA, Ledger, StreamingPCA, open_rows
 from eigenveil.estimators import DailyProgress, State, StreamProgress
 from eigenveil.exceptions import (
+    BudgetExceededError,
     ColumnsLeftOutWarning,
     DuplicateBatchError,
     InvalidDataError,
@@ -108,6 +110,16 @@ def test_a_fit_of_chunks_that_was_cut_off_takes_no_further_rows(tmp_path):
         stream(state=tmp_path / "state").fit(chunks())
     with pytest.raises(StateError, match="begun by fit, which was cut off"):
         stream(state=tmp_path / "state").partial_fit(ROWS, batch="again")
+
+
+@EACH
+def test_a_forked_process_takes_no_rows(begun, monkeypatch):
+    mine = begun().partial_fit(ROWS)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "getpid", lambda: -1)
+        with pytest.raises(BudgetExceededError, match="forked process"):
+            mine.partial_fit(ROWS)
+    mine.partial_fit(ROWS)
 
 
 @EACH

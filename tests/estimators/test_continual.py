@@ -338,10 +338,10 @@ def test_mistakes_are_one_line_each_and_cost_nothing(tmp_path):
     rows = day(0)
     wrong = [
         (BoundsRequiredError, "needs a bound", {"row_norm": None}),
-        (InvalidParameterError, "horizon must be a whole number", {"horizon": 0}),
-        (InvalidParameterError, "horizon must be a whole number", {"horizon": 20_000}),
-        (InvalidParameterError, "horizon must be a whole number", {"horizon": np.array(3.0)}),
-        (InvalidParameterError, "days_per_group must be a whole", {"days_per_group": 21}),
+        (InvalidParameterError, "horizon must be a positive integer", {"horizon": 0}),
+        (InvalidParameterError, "horizon must be a positive integer", {"horizon": 20_000}),
+        (InvalidParameterError, "horizon must be a positive integer", {"horizon": np.array(3.0)}),
+        (InvalidParameterError, "days_per_group must be a positive", {"days_per_group": 21}),
         (InvalidParameterError, "centre must be one number", {"centre": [1.0, 2.0]}),
         (InvalidParameterError, "numbers", {"row_norm": "private"}),
     ]

@@ -331,7 +331,7 @@ def test_fit_of_persons_takes_one_row_of_each(batches):
         ({"max_arrivals": None}, {"groups": [1, 2]}, "max_arrivals=5"),
         ({}, {}, "groups=ids"),
         ({"max_arrivals": 0}, {"groups": [1, 2]}, "positive integer"),
-        ({"max_arrivals": 1001}, {"groups": [1, 2]}, "1000 at most"),
+        ({"max_arrivals": 1001}, {"groups": [1, 2]}, "1,000 at most"),
         ({}, {"groups": [1]}, "one id for each row"),
         ({}, {"groups": [1, None]}, "no id that says whose"),
     ],

@@ -5,7 +5,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -21,12 +21,19 @@ from eigenveil.estimators.base import (
 )
 from eigenveil.estimators.persons import Persons
 from eigenveil.estimators.state import Progress, State, kept_state
-from eigenveil.exceptions import BudgetExceededError, InvalidDataError, LedgerError, StateError
+from eigenveil.exceptions import (
+    BudgetExceededError,
+    InvalidDataError,
+    InvalidParameterError,
+    LedgerError,
+    StateError,
+)
 from eigenveil.mechanisms.continual import ContinualCov
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.one_pass import OnePass
 from eigenveil.mechanisms.registry import ComponentEntry
-from eigenveil.planning.bounds import StatedBounds
+from eigenveil.messages import Part
+from eigenveil.planning.bounds import OnInvalid, OnMissing, RowNorm, StatedBounds
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Cost
@@ -250,6 +257,38 @@ class ArrivalEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
     @property
     def _budget(self) -> Budget:
         return Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
+
+
+def positive(name: Part, value: Any, most: int | None = None) -> int:
+    """Return a positive integer, ``most`` at most."""
+    limit = "" if most is None else f", {most:,} at most"
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        value = 0
+    if value < 1 or (most is not None and value > most):
+        raise InvalidParameterError(name, f" must be a positive integer{limit}")
+    return int(value)
+
+
+def stated_bounds(asked: Any, row_norm: RowNorm | None, *, centred: bool) -> StatedBounds:
+    """Return the bounds on rows; without a norm rows are scaled to unit length."""
+    if row_norm is None:
+        return unit_rows(asked.on_invalid, asked.on_missing)
+    return StatedBounds.resolve(
+        row_norm,
+        None,
+        scale=None,
+        centred=centred,
+        on_invalid=asked.on_invalid,
+        on_missing=asked.on_missing,
+        subject="clipping",
+    )
+
+
+def unit_rows(on_invalid: OnInvalid, on_missing: OnMissing) -> StatedBounds:
+    """Return the bounds of rows that are scaled to unit length."""
+    stated = StatedBounds.unit_rows(on_invalid, on_missing)
+    normalised = replace(stated.clip, normalise=True)
+    return replace(stated, start=normalised, clip=normalised)
 
 
 def _plain(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.estimators.arrivals import ArrivalEstimator, Run
+from eigenveil.estimators.arrivals import ArrivalEstimator, Run, positive, stated_bounds
 from eigenveil.estimators.base import check_columns, require_label
 from eigenveil.estimators.persons import CappedRows, Persons
 from eigenveil.estimators.running_results import (
@@ -24,7 +24,7 @@ from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.continual import ContinualCov, DailyGate
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.homogeneous_rows import LIFT
-from eigenveil.messages import Part, Phrase, option
+from eigenveil.messages import Phrase, option
 from eigenveil.planning.bounds import StatedBounds
 from eigenveil.planning.request import public_scale
 from eigenveil.privacy.adjacency import Adjacency, Unit
@@ -111,7 +111,7 @@ class DailyEstimator(ArrivalEstimator):
         source = self._table(state, X, daily_adjacency(of_persons=self.days_per_group is not None))
         del X
         state.require_new(label)  # which tells more than that the days are over
-        if progress.days >= _horizon(self.horizon):
+        if progress.days >= self._horizon:
             raise InvalidParameterError(
                 f"the horizon of {self.horizon} days is over: start anew, with another budget"
             )
@@ -123,7 +123,7 @@ class DailyEstimator(ArrivalEstimator):
                     "say on how many days a person comes at most: ", _DAYS_PER_GROUP
                 )
         else:
-            most = _whole(_DAYS_PER_GROUP, self.days_per_group, _horizon(self.horizon))
+            most = positive(_DAYS_PER_GROUP, self.days_per_group, self._horizon)
             source = source if groups is None else grouped(source, groups)
             if not source.protects.owns_many:
                 raise InvalidParameterError(
@@ -162,18 +162,21 @@ class DailyEstimator(ArrivalEstimator):
 
     # Public numbers, and what is charged for.
 
+    @property
+    def _horizon(self) -> int:
+        return positive(_HORIZON, self.horizon, _MOST_DAYS)
+
     def _plan(self, d: int, unit: Unit) -> DailyPlan:
-        horizon = _horizon(self.horizon)
         most = 1
         if self.days_per_group is not None:
-            most = _whole(_DAYS_PER_GROUP, self.days_per_group, horizon)
+            most = positive(_DAYS_PER_GROUP, self.days_per_group, self._horizon)
         mu = strength(self._budget, lambda mu: ContinualCov(mu=mu, horizon=1).cost(), "continual")
         scale = public_scale(self.scale, d, getattr(self, "feature_names_in_", None))
         scale = np.ones(d) if scale is None else scale
         stated = self._stated()
         lift = 0.0 if stated.clip.normalise else LIFT
         clip = replace(stated.clip, centre=self._stated_centre(d, scale), lift=lift)
-        mechanism = ContinualCov(mu=mu, horizon=horizon, days=most)
+        mechanism = ContinualCov(mu=mu, horizon=self._horizon, days=most)
         return DailyPlan(mechanism=mechanism, d=d, clip=clip, scale=scale, stated=stated, unit=unit)
 
     def _stated(self) -> StatedBounds:
@@ -183,18 +186,7 @@ class DailyEstimator(ArrivalEstimator):
                 option("row_norm"),
                 " and scales",
             )
-        if self.row_norm is None:
-            unit = StatedBounds.unit_rows(self.on_invalid, self.on_missing)
-            return replace(unit, clip=replace(unit.clip, normalise=True))
-        return StatedBounds.resolve(
-            self.row_norm,
-            None,
-            scale=None,
-            centred=True,
-            on_invalid=self.on_invalid,
-            on_missing=self.on_missing,
-            subject="clipping",
-        )
+        return stated_bounds(self, self.row_norm, centred=True)
 
     def _stated_centre(self, d: int, scale: NDArray[np.float64]) -> NDArray[np.float64] | None:
         """Return the stated centre in scaled units."""
@@ -271,18 +263,6 @@ class DailyEstimator(ArrivalEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "privacy_")
-
-
-def _horizon(horizon: Any) -> int:
-    return _whole(_HORIZON, horizon, _MOST_DAYS)
-
-
-def _whole(name: Part, value: Any, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        value = 0
-    if not 1 <= value <= most:
-        raise InvalidParameterError(name, f" must be a whole number from 1 to {most:,}")
-    return int(value)
 
 
 def _held(source: RowSource) -> NDArray[Any]:

@@ -507,14 +507,15 @@ class DailyProgress(Progress):
             return self.sums is width is self.drawn is None and not persons.counts
         d, horizon, column = settings["n_features"], settings["horizon"], settings["unit"][1]
         Unit(*settings["unit"])
+        triangle = width * (width + 1) // 2
         return (
             type(width) is int
             and type(horizon) is int
             and d <= width <= d + 1
             and (column is None or type(column) is str)
             and max(persons.counts.values(), default=0) <= (most or 0)
-            and _is_day_table(self.sums, np.int64, width)
-            and (self.drawn is None or _is_day_table(self.drawn, np.float64, width))
+            and _is_table(self.sums, (self.days, triangle), kind=np.int64)
+            and (self.drawn is None or _is_table(self.drawn, (self.released, triangle)))
             and 1 <= self.days <= horizon
             and self.released in (self.days, self.days - 1)
             and self.attempts >= self.released
@@ -611,8 +612,10 @@ def _are_words(words: Any) -> bool:
     return isinstance(words, list) and all(isinstance(word, str) for word in words)
 
 
-def _is_table(array: Any, shape: tuple[Any, ...], *, finite: bool = True) -> bool:
-    typed = isinstance(array, np.ndarray) and array.dtype == np.float64 and array.shape == shape
+def _is_table(
+    array: Any, shape: tuple[Any, ...], *, kind: type = np.float64, finite: bool = True
+) -> bool:
+    typed = isinstance(array, np.ndarray) and array.dtype == kind and array.shape == shape
     return typed and not (finite and not np.isfinite(array).all())
 
 
@@ -722,9 +725,3 @@ def _waiting(path: Path, rows: dict[str, Any] | None, spent: int) -> list[NDArra
         raise ValueError
     left = read_rows(path, rows["file"], rows["sha256"])[spent - rows["first"] :]
     return [left] if len(left) else []
-
-
-def _is_day_table(array: Any, kind: type, width: int) -> bool:
-    triangle = width * (width + 1) // 2
-    typed = array.dtype == kind and array.ndim == 2 and array.shape[1] == triangle
-    return bool(typed and np.isfinite(array).all())

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.estimators.arrivals import ArrivalPlan, Run
+from eigenveil.estimators.arrivals import ArrivalPlan, Run, positive, stated_bounds, unit_rows
 from eigenveil.estimators.persons import Arrival
 from eigenveil.estimators.state import StreamProgress
 from eigenveil.exact.clip import Clip
@@ -26,8 +26,8 @@ from eigenveil.mechanisms.row_bounds import (
     RowBounds,
 )
 from eigenveil.mechanisms.standardising import standardising_step
-from eigenveil.messages import COLUMNS, ENCODE, Part, Phrase, option
-from eigenveil.planning.bounds import OnInvalid, OnMissing, StatedBounds
+from eigenveil.messages import COLUMNS, ENCODE, Phrase, option
+from eigenveil.planning.bounds import StatedBounds
 from eigenveil.planning.request import public_scale
 from eigenveil.privacy.accounting import for_group, split
 from eigenveil.privacy.adjacency import Unit
@@ -128,19 +128,13 @@ def _front_records(mu: float, d: int) -> int:
     return max(_CENTRE_FEWEST, math.ceil(noise / mu))
 
 
-def _unit_rows(on_invalid: OnInvalid, on_missing: OnMissing) -> StatedBounds:
-    stated = StatedBounds.unit_rows(on_invalid, on_missing)
-    normalised = replace(stated.clip, normalise=True)
-    return replace(stated, start=normalised, clip=normalised)
-
-
 def planned(asked: Any, settings: Mapping[str, Any]) -> StreamPlan:
     """Return the plan of a begun stream, as an estimator's parameters ask for it.
 
     Calibrate the mechanism, and the preparation that its first batch pays for.
     """
     d = settings["n_features"]
-    k = _positive(option("n_components"), asked.n_components)
+    k = positive(option("n_components"), asked.n_components)
     if k > d:
         raise InvalidParameterError(
             option("n_components"), f" must be between 1 and the number of columns, {d}"
@@ -153,7 +147,7 @@ def planned(asked: Any, settings: Mapping[str, Any]) -> StreamPlan:
         raise InvalidParameterError(
             "private scales come with a private centre: leave out ", option("centring", "none")
         )
-    size = None if asked.batch_size is None else _positive(_BATCH_SIZE, asked.batch_size)
+    size = None if asked.batch_size is None else positive(_BATCH_SIZE, asked.batch_size)
     entry = streaming_entry(asked.mechanism, size)
     budget = Budget(epsilon=asked.epsilon, delta=asked.delta, rho=asked.rho)
     terms = Terms(budget=budget, n_columns=d, n_components=k)
@@ -177,34 +171,18 @@ def planned(asked: Any, settings: Mapping[str, Any]) -> StreamPlan:
         records, preparation = _centre_records(method.mu, d), LocatedBounds.whole(method.mu)
     elif row_norm == "private":
         records, preparation = _radius_records(method.mu), RadiusBounds.whole(method.mu)
-    if row_norm is None and preparation is None:
-        stated = _unit_rows(asked.on_invalid, asked.on_missing)
-    else:
-        stated = StatedBounds.resolve(
-            "private" if row_norm is None else row_norm,
-            None,
-            scale=None,
-            centred=centred,
-            on_invalid=asked.on_invalid,
-            on_missing=asked.on_missing,
-            subject="clipping",
-        )
+    if row_norm is None and preparation is not None:
+        row_norm = "private"
     return StreamPlan(
         d=d,
         mechanism=method,
         preparation=preparation,
         preparing_records=records,
-        stated=stated,
+        stated=stated_bounds(asked, row_norm, centred=centred),
         scale=scale,
         unit=Unit(**settings["unit"]),
         max_arrivals=max_arrivals,
     )
-
-
-def _positive(name: Part, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise InvalidParameterError(name, " must be a positive integer")
-    return int(value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -347,7 +325,7 @@ class StreamRun(Run[StreamProgress, StreamPlan]):
         if found is None or (found.distances is None and not stated.private):
             return stated
         if found.distances is None:  # a stream that an earlier version began
-            return _unit_rows(stated.start.on_invalid, stated.start.on_missing)
+            return unit_rows(stated.start.on_invalid, stated.start.on_missing)
         return stated.chosen(found.clipped, stated.words_with(found.clipped))
 
     def use(self, batch: Batch) -> None:
@@ -414,10 +392,7 @@ def require_like(source: RowSource, settings: dict[str, Any]) -> None:
             _FIVE_ARRIVALS,
         )
     if max_arrivals is not None:
-        if type(max_arrivals) is not int or not 1 <= max_arrivals <= MOST_ARRIVALS:
-            raise InvalidParameterError(
-                _ARRIVALS, f" must be a positive integer, {MOST_ARRIVALS} at most"
-            )
+        positive(_ARRIVALS, max_arrivals, MOST_ARRIVALS)
         if not unit.owns_many:
             raise InvalidParameterError(_ARRIVALS, " is a number for persons: ", _WHOSE)
     if settings.setdefault("unit", asdict(unit)) != asdict(unit):
