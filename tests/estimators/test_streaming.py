@@ -158,6 +158,13 @@ def test_a_fit_that_fails_after_its_charge_is_found_again(tmp_path, ledger, monk
     assert len(charges(ledger)) == 1
 
 
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_stream_may_begin_on_a_day_without_records(kept, tmp_path):
+    pca = StreamingPCA(1, **BUDGET, state=tmp_path / "state" if kept else None)
+    pca.partial_fit(table(0), batch="monday")
+    assert pca.partial_fit(table(10), batch="tuesday").n_buffered_ == 10
+
+
 def test_a_stream_that_ends_early_says_how_many_records_it_needs(ledger):
     pca = StreamingPCA(1, **STRONG, ledger=ledger)
     pca.partial_fit(table(20), batch=label())

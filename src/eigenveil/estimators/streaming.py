@@ -297,15 +297,17 @@ class StreamingPCA(ArrivalEstimator, ComponentEstimator):
             self._keep(state)  # its name, before an order is drawn and charged
             if arrival is None:
                 source = shuffled(source, run.gate.order, plan.stated.start.check)
+        taken = False
         try:
             if arrival is not None:
                 run.take_persons(arrival, label)
             else:
                 run.take(source, label)
+            taken = True
         finally:
-            if progress.spent or progress.waiting:
+            if taken or progress.spent or progress.waiting:
                 self._keep(state)
-            self._publish(run)
+                self._publish(run)
 
     def _arriving(self, state: State[StreamProgress], X: Any, groups: Any) -> RowSource:
         """Return rows with the columns, and of the unit, that the stream began with."""
