@@ -187,6 +187,13 @@ def release(
             tell(released, output, account, sign, as_json=as_json)
 
 
+def put_budget(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:
+    """Put the stated budget, and no other notion, into the options of an estimator; return it."""
+    budget = Budget(**stated_budget(ctx)).as_dict()
+    options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
+    return budget
+
+
 def prepared(
     estimator: type[PrivatePCA] | type[PrivateCovariance],
     ctx: click.Context,
@@ -198,8 +205,7 @@ def prepared(
 
     Everything that the options of a command can get wrong is refused here; nothing is charged.
     """
-    budget = Budget(**stated_budget(ctx)).as_dict()
-    options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
+    put_budget(ctx, options)
     given = {name: value for name, value in options.items() if value is not None}
     text: Literal["refused", "invalid"] = "refused"
     if given.get("on_invalid") == "zero":
