@@ -111,10 +111,8 @@ def predicted(
 
     Parameters
     ----------
-    n, epsilon, delta : array-like of shape (m,)
-        Records and whole budget of each owner.
-    d, k : int
-        Columns and components.
+    n, epsilon, delta, d, k
+        As in `printed`.
     mechanism : str or sequence of str
         That of all owners, or of each: a key of `MECHANISMS`.
     share : float or array-like of shape (m,)
