@@ -496,6 +496,6 @@ def size_of(
     if rows is None and neighbours.count_is_public:
         with watched(source, count_is_public=options["unit"] is None) as counted:
             rows = public_rows(counted)
-    known = encoded_scale(source.feature_names, source.encoding)
+    known = encoded_scale(source.schema.feature_names, source.schema.encoding)
     encoded = 0 if known is None else int((known > 0).sum())
-    return rows, source.feature_names, source.n_columns, encoded
+    return rows, source.schema.feature_names, source.n_columns, encoded

@@ -21,7 +21,7 @@ from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics import integers
 from eigenveil.numerics.integers import Integers
 from eigenveil.privacy.adjacency import GROUP, Unit
-from eigenveil.rows.base import RowSource, RowSum
+from eigenveil.rows.base import RowSource, RowSum, Schema
 from eigenveil.rows.file_guard import Fingerprint, changed
 from eigenveil.rows.memory import ArraySource
 from eigenveil.rows.open import open_rows
@@ -101,7 +101,7 @@ class PartedSource(RowSource):
         lengths: Sequence[int] | None = None,
     ) -> None:
         self.n_columns = n_columns
-        self.feature_names = feature_names
+        self.schema = Schema(feature_names=feature_names)
         self._lengths = None if lengths is None else np.array(lengths, dtype=np.int64)
         self._first: NDArray[np.int64] | None = None  # fingerprints of all parts in the first pass
 

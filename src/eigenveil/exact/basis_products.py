@@ -198,7 +198,7 @@ def moment_columns(
         sensitivities={"l2": _columns_sensitivity(view, adjacency)},
         adjacency=adjacency,
         protects=source.protects,
-        records=source.records,
+        records=source.schema.records,
         unit=clip.radius**2 / (require_rows(rows) if replace else 1),
         count=rows if replace else None,
         exact=clip.transform is None and sums_are_exact(),

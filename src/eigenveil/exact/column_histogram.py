@@ -46,7 +46,7 @@ def value_counts(
         sensitivities=histogram_sensitivities(adjacency),
         adjacency=adjacency,
         protects=source.protects,
-        records=source.records,
+        records=source.schema.records,
         unit=1.0,
         count=rows,
         exact=True,

@@ -145,7 +145,7 @@ def _statistic(
         sensitivities=moment_sensitivities(held.squares.size, adjacency),
         adjacency=adjacency,
         protects=source.protects,
-        records=source.records,
+        records=source.schema.records,
         unit=clip.radius**2 / (require_rows(units) if replace else 1),
         count=units if replace else None,
         exact=False,

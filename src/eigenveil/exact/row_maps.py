@@ -125,7 +125,7 @@ class LimitedSource(RowwiseSource):
     """Rows divided by scales, folded about a centre and limited in each column."""
 
     def __init__(self, source: RowSource, limits: ColumnLimits) -> None:
-        super().__init__(source, source.n_columns, source.feature_names)
+        super().__init__(source, source.n_columns, source.schema.feature_names)
         self._limits = limits
 
     def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:

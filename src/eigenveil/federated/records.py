@@ -76,7 +76,7 @@ def open_owned(
     else:
         by_name = isinstance(rows, (str, Path)) and Path(rows).suffix.lower() != ".npy"
         source = open_rows(rows, columns if by_name else None, unit)
-    found = source.feature_names
+    found = source.schema.feature_names
     if columns is None or found == columns:
         return found, source
     if found is not None or len(columns) != source.n_columns:

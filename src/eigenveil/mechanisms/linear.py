@@ -386,7 +386,7 @@ def check_rows(source: RowSource, p: int, read: Clip) -> None:
             read.check(chunk[:, :p])
             whole.check(chunk[:, p:])
         except InvalidDataError:
-            raise _bad_row((source.feature_names or ())[p:], read) from None
+            raise _bad_row((source.schema.feature_names or ())[p:], read) from None
 
 
 def _bad_row(targets: Sequence[str], read: Clip) -> InvalidDataError:

@@ -36,7 +36,9 @@ class ColumnsSource(RowwiseSource):
 
     def __init__(self, source: RowSource, columns: slice) -> None:
         places = range(source.n_columns)[columns]
-        names = None if source.feature_names is None else source.feature_names[columns]
+        names = (
+            None if source.schema.feature_names is None else source.schema.feature_names[columns]
+        )
         super().__init__(source, len(places), names)
         self._columns = columns
 
@@ -177,8 +179,8 @@ class _ReorderedSource(RowwiseSource):
     """Columns of another source in another order."""
 
     def __init__(self, source: RowSource, places: list[int]) -> None:
-        assert source.feature_names is not None
-        names = tuple(source.feature_names[j] for j in places)
+        assert source.schema.feature_names is not None
+        names = tuple(source.schema.feature_names[j] for j in places)
         super().__init__(source, len(places), names)
         self._places = places
 
@@ -190,7 +192,7 @@ class _ReorderedSource(RowwiseSource):
 
 def reordered(source: RowSource, targets: tuple[str, ...]) -> RowSource:
     """Return a source with its target columns last, by name."""
-    names = named_targets(source.feature_names, targets)
+    names = named_targets(source.schema.feature_names, targets)
     last = [names.index(name) for name in targets]
     features = [j for j in range(len(names)) if j not in last]
     if not features:

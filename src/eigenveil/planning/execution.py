@@ -136,8 +136,8 @@ def execute(
     its mechanism. ``charge`` is what the ledger is charged, where that is not the cost of this
     release alone.
     """
-    request, cost, remarks = plan.request, plan.cost, source.remarks
-    names = source.feature_names
+    request, cost, remarks = plan.request, plan.cost, source.schema.remarks
+    names = source.schema.feature_names
     if request.column_scale is not None:
         source = ScaledSource(source, request.column_scale)
     if ledger is not None:

@@ -36,7 +36,7 @@ from eigenveil.numerics.random import NoiseSource, normals
 from eigenveil.planning.assumed import AssumedTable, Rows
 from eigenveil.planning.plans import Plan
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.rows.base import RowSource
+from eigenveil.rows.base import RowSource, Schema
 from eigenveil.rows.memory import ArraySource, Batch
 
 # Rounds in which rows find their places, of few and of many directions: what is left falls by
@@ -276,7 +276,7 @@ class _Sample(Batch):
 
     def __init__(self, rows: Matrix, records: range) -> None:
         super().__init__(rows, records.start)
-        self.records = records
+        self.schema = Schema(records=records)
 
     def slice(self, start: int, stop: int) -> "_Sample":
         """Return records ``start`` to ``stop`` of the batch, and the rows for them."""

@@ -401,7 +401,7 @@ class Release:
                 f"the rows have {source.n_columns} {plural('column', source.n_columns)}, those of "
                 f"the release {self.settings['n_features']}: choose the same ones"
             )
-        names = source.feature_names or _names(getattr(rows, "columns", ()))
+        names = source.schema.feature_names or _names(getattr(rows, "columns", ()))
         if known and names and names != known:
             raise InvalidDataError(
                 "the columns are not those of the fit, in the same order: choose those"

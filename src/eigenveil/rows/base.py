@@ -7,7 +7,7 @@ that is made of another one passes the question on, so that nobody has to look i
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
@@ -67,6 +67,38 @@ class RowSum(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """Public facts about a table that are known before any row is read.
+
+    Attributes
+    ----------
+    feature_names : tuple of str, optional
+        Names of the columns, where the source has them.
+    encoding : dict
+        How columns of text and dates become features, as a release notes it.
+    remarks : tuple of str
+        Changes to cells on reading, in words.
+    table_columns : tuple of str
+        All columns of the table by name, taken or not; empty where they have no names.
+    undecided : tuple of str
+        Columns of categories whose levels are to be found before rows can be read.
+    hides_count : bool
+        Whether nothing shows how many rows there are, or that there are any.
+    records : range, optional
+        Positions of the records of a batch; None for a whole table.
+
+    """
+
+    feature_names: tuple[str, ...] | None = None
+    encoding: dict[str, Any] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+    table_columns: tuple[str, ...] = ()
+    undecided: tuple[str, ...] = ()
+    hides_count: bool = True
+    records: range | None = None
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HeldRows:
     """Integer rows of a wide table, for products with their second moment. Private.
@@ -96,14 +128,14 @@ class HeldRows:
 class RowSource(ABC):
     """A table that can be read chunk by chunk.
 
-    Subclasses set the three attributes and define `chunks`; they override the answers they know.
+    Subclasses set the attributes and define `chunks`; they override the answers they know.
 
     Attributes
     ----------
     n_columns : int
-        Number of columns; public.
-    feature_names : tuple of str, optional
-        Names of the columns, where the source has them; public.
+        Number of columns; public. Of chunks it may take reading the first one.
+    schema : Schema
+        What else is public, and known without reading.
     rereadable : bool
         Whether `chunks` may be called more than once.
     readings : Readings, optional
@@ -114,7 +146,7 @@ class RowSource(ABC):
     """
 
     n_columns: int
-    feature_names: tuple[str, ...] | None = None
+    schema: Schema = Schema()
     rereadable: bool = True
     readings: Readings | None = None
     holds_matrices: ClassVar[bool] = False
@@ -136,16 +168,6 @@ class RowSource(ABC):
         return ROW
 
     @property
-    def records(self) -> range | None:
-        """Positions of the records of a batch; None for a whole table."""
-        return None
-
-    @property
-    def hides_count(self) -> bool:
-        """Whether nothing shows how many rows there are, or that there are any."""
-        return True
-
-    @property
     def in_memory(self) -> RowsInMemory | None:
         """The rows where they lie in memory; None where they are read chunk by chunk."""
         return None
@@ -156,26 +178,6 @@ class RowSource(ABC):
         return self
 
     # Cells that are no numbers.
-
-    @property
-    def undecided(self) -> tuple[str, ...]:
-        """Columns of categories whose levels are to be found before rows can be read."""
-        return ()
-
-    @property
-    def encoding(self) -> dict[str, Any]:
-        """How columns of text and dates become features, as a release notes it; public."""
-        return {}
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What was done to cells on reading, in words; public."""
-        return ()
-
-    @property
-    def table_columns(self) -> tuple[str, ...]:
-        """All columns of the table by name, taken or not; none where they have no names."""
-        return ()
 
     def levels_of(self, column: str) -> Iterator[tuple[list[str | None], Any]]:
         """Yield the level of each row in a column, and whose the rows are. Private."""
@@ -192,7 +194,7 @@ class RowSource(ABC):
 
     def with_one_level_each(self) -> "RowSource":
         """Return the rows as if each undecided column had one level, to see how others are read."""
-        return self.decided(dict.fromkeys(self.undecided, ("...",)))
+        return self.decided(dict.fromkeys(self.schema.undecided, ("...",)))
 
     def refuse_text(self) -> None:  # noqa: B027 - most sources know of no text
         """Refuse columns of text by their names, which only words what would happen anyway."""

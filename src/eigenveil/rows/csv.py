@@ -143,7 +143,7 @@ class CSVSource(ColumnRows):
         chosen = reading.select(header, wordy=self._text_columns, comma_is_free=self._comma_is_free)
         if not reading.names_columns:
             check_first_line(header, itertools.chain.from_iterable(self._first_records()), name)
-        self._take(chosen, reading)
+        self._take(chosen, reading, header)
         self._places = {name: place for place, name in enumerate(header)}
         self._positions = [self._places[name] for name in chosen.names]
         self._label = None if reading.unit is None else self._places[reading.unit]
@@ -170,11 +170,6 @@ class CSVSource(ColumnRows):
         cells = {n: [record[j] for record in whole] for j, n in enumerate(self._header)}
         decimal = self._reading.decimal_where(self._comma_is_free)
         return text_columns(cells, decimal, self._reading.as_number, self._reading.encode)
-
-    @property
-    def table_columns(self) -> tuple[str, ...]:
-        """All columns of the header."""
-        return tuple(self._header)
 
     @property
     def n_rows(self) -> int | None:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
 from eigenveil.messages import REPLACE_ONE, option
 from eigenveil.privacy.adjacency import Adjacency, Unit
-from eigenveil.rows.base import RowSource, Statistic, chunk_rows
+from eigenveil.rows.base import RowSource, Schema, Statistic, chunk_rows
 from eigenveil.rows.maps import RowwiseSource
 from eigenveil.rows.memory import ArraySource, Batch
 from eigenveil.rows.units import UnitSource
@@ -73,7 +73,7 @@ class PairedSource(RowSource):
     def __init__(self, source: RowSource, adjacency: Adjacency, order: Order) -> None:
         require_public_count(adjacency, persons=False)
         self.n_columns = source.n_columns
-        self.feature_names = source.feature_names
+        self.schema = source.schema
         self._base = source
         n, self._lookup = source.lookup()
         check_pairs(n, persons=False)
@@ -90,11 +90,6 @@ class PairedSource(RowSource):
     def protects(self) -> Unit:
         """What neighbouring tables of the rows differ in."""
         return self._base.protects
-
-    @property
-    def records(self) -> range | None:
-        """Positions of the records of a batch, all of which may be in a pair."""
-        return self._base.records
 
     def represented(self, statistic: Statistic) -> Statistic:
         """Return a statistic of these pairs as it is of those of the table the rows stand for."""
@@ -252,7 +247,7 @@ def shuffled(
         known = rows.in_random_order()
         if known is not None:
             return known
-        table = ArraySource(rows.whole(), rows.feature_names)
+        table = ArraySource(rows.whole(), rows.schema.feature_names)
         return ShuffledSource(table, order(count_checked(table, check)))
 
     return source.before_scaling(mixed)
@@ -272,7 +267,7 @@ class DrawnRows(RowwiseSource):
     """
 
     def __init__(self, rows: RowSource) -> None:
-        super().__init__(rows, rows.n_columns, rows.feature_names)
+        super().__init__(rows, rows.n_columns, rows.schema.feature_names)
         self._unit = DrawnRow()
 
     @property
@@ -305,7 +300,7 @@ def drawn_rows(
         found = rows.rows_at(places[within])
         sequence = np.zeros((size, rows.n_columns), dtype=found.dtype)
         sequence[within] = found
-        return DrawnRows(ArraySource(sequence, rows.feature_names))
+        return DrawnRows(ArraySource(sequence, rows.schema.feature_names))
 
     return source.before_scaling(drawn)
 
@@ -315,7 +310,7 @@ class ShuffledSource(RowSource):
 
     def __init__(self, table: ArraySource, order: NDArray[np.intp]) -> None:
         self.n_columns = table.n_columns
-        self.feature_names = table.feature_names
+        self.schema = table.schema
         self._rows, self._order = table.array, order
 
     @property
@@ -362,7 +357,7 @@ class ShuffledBatch(Batch):
     def __init__(self, rows: ShuffledSource, first: int) -> None:
         self._rows = rows
         self.n_columns = rows.n_columns
-        self.records = range(first, first + rows.n_rows)
+        self.schema = Schema(records=range(first, first + rows.n_rows))
 
     @cached_property
     def array(self) -> NDArray[Any]:  # type: ignore[override]

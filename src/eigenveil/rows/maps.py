@@ -15,6 +15,7 @@ not, so that whoever chooses U learns nothing from a run that stops.
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from eigenveil.numerics.integers import Integers
 from eigenveil.privacy.adjacency import Unit
-from eigenveil.rows.base import RowSource, RowSum, Statistic
+from eigenveil.rows.base import RowSource, RowSum, Schema, Statistic
 from eigenveil.rows.memory import ArraySource
 
 _MAX_SCALED_ENTRY = 1e300
@@ -40,12 +41,18 @@ class RowwiseSource(RowSource):
     ) -> None:
         self.base = base
         self.n_columns = n_columns
-        self.feature_names = feature_names
+        self._feature_names = feature_names
         self.rereadable = base.rereadable
 
     @abstractmethod
     def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
         """Return what becomes of rows of ``base``."""
+
+    @property
+    def schema(self) -> Schema:  # type: ignore[override]
+        """That of ``base``, with other columns."""
+        names = self._feature_names
+        return replace(self.base.schema, feature_names=names, table_columns=(), undecided=())
 
     @property
     def n_rows(self) -> int | None:
@@ -56,26 +63,6 @@ class RowwiseSource(RowSource):
     def protects(self) -> Unit:
         """What neighbouring tables of ``base`` differ in."""
         return self.base.protects
-
-    @property
-    def records(self) -> range | None:
-        """Positions of the records of ``base``."""
-        return self.base.records
-
-    @property
-    def hides_count(self) -> bool:
-        """Whether ``base`` hides how many rows there are."""
-        return self.base.hides_count
-
-    @property
-    def encoding(self) -> dict[str, Any]:
-        """How columns of ``base`` became features."""
-        return self.base.encoding
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What was done to cells of ``base``."""
-        return self.base.remarks
 
     @property
     def kinds(self) -> NDArray[np.intp] | None:
@@ -166,15 +153,16 @@ class ShownSource(RowwiseSource):
     """
 
     def __init__(self, source: RowSource, kinds: NDArray[np.intp], remark: str) -> None:
-        super().__init__(source, source.n_columns, source.feature_names)
+        super().__init__(source, source.n_columns, source.schema.feature_names)
         source.keep_order()
         self._kinds = kinds
         self._remark = remark
 
     @property
-    def remarks(self) -> tuple[str, ...]:
-        """What was done to cells of ``base``, and what the kinds are."""
-        return (*self.base.remarks, self._remark)
+    def schema(self) -> Schema:  # type: ignore[override]
+        """That of ``base``, and what the kinds are."""
+        base = super().schema
+        return replace(base, remarks=(*base.remarks, self._remark))
 
     @property
     def kinds(self) -> NDArray[np.intp]:
@@ -192,7 +180,7 @@ class ScaledSource(RowwiseSource):
     def __init__(self, source: RowSource, scale: NDArray[np.float64]) -> None:
         self._kept = np.flatnonzero(np.isfinite(scale))
         self._scale = scale[self._kept]
-        names = source.feature_names
+        names = source.schema.feature_names
         kept_names = None if names is None else tuple(names[j] for j in self._kept)
         super().__init__(source, self._kept.size, kept_names)
 

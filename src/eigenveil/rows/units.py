@@ -44,7 +44,7 @@ class UnitSource(RowSource):
     def __init__(self, rows: RowSource, unit: Unit) -> None:
         self.rows = rows
         self.n_columns = rows.n_columns
-        self.feature_names = rows.feature_names
+        self.schema = rows.schema
         self.rereadable = rows.rereadable
         self._unit = unit
 
@@ -54,34 +54,9 @@ class UnitSource(RowSource):
         return self._unit
 
     @property
-    def hides_count(self) -> bool:
-        """Whether the rows hide how many they are."""
-        return self.rows.hides_count
-
-    @property
     def plain(self) -> RowSource:
         """The rows alone."""
         return self.rows
-
-    @property
-    def undecided(self) -> tuple[str, ...]:
-        """Columns of the rows whose levels are to be found."""
-        return self.rows.undecided
-
-    @property
-    def table_columns(self) -> tuple[str, ...]:
-        """All columns of the table by name."""
-        return self.rows.table_columns
-
-    @property
-    def encoding(self) -> dict[str, Any]:
-        """How columns of the rows become features."""
-        return self.rows.encoding
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What was done to cells of the rows."""
-        return self.rows.remarks
 
     def keep_order(self) -> None:
         """Refuse readings in which the rows come in another order."""
@@ -180,7 +155,7 @@ class GroupedSource(UnitSource):
         """Return the same groups, with these levels for undecided columns."""
         other = copy(self)
         other.rows = self.rows.decided(levels)
-        other.n_columns, other.feature_names = other.rows.n_columns, other.rows.feature_names
+        other.n_columns, other.schema = other.rows.n_columns, other.rows.schema
         return other
 
     def whole_units(self) -> tuple[NDArray[Any], NDArray[np.intp]]:

@@ -91,7 +91,7 @@ def test_columns_may_be_split_and_numbers_of_rows_unknown():
 def test_a_frame_has_names():
     frame = pd.DataFrame(ROWS, columns=list("abcdef"))
     source = open_rows(dd.from_pandas(frame, npartitions=5))
-    assert source.feature_names == tuple("abcdef")
+    assert source.schema.feature_names == tuple("abcdef")
     assert_same(source, open_rows(ROWS))
 
 

@@ -87,7 +87,7 @@ def test_text_in_a_csv_file_is_refused_by_name_where_rows_may_not_be_invalid(tab
 
 def test_who_names_an_id_has_answered(table):
     source = open_rows(table, columns=["patient_id", "age"])
-    assert source.feature_names == ("patient_id", "age")
+    assert source.schema.feature_names == ("patient_id", "age")
     assert open_rows(table, drop=["sex", "admitted"], unit="patient_id").n_columns == 2
     with pytest.raises(InvalidDataError, match="'patient_id' is named like an id"):
         open_rows(table, drop=["sex", "admitted"])
@@ -118,7 +118,7 @@ def test_amounts_are_offered_by_name_and_not_as_categories(tmp_path):
     assert "as_number=['price', 'rate'], decimal='.')" in told
     source = open_rows(path, as_number=["price", "rate"], decimal=".", drop=["sex"])
     np.testing.assert_array_equal(source.whole(), [[1200, 13.5, 31], [900, 5, 40]])
-    assert "'price' is read without percent and currency signs" in source.remarks
+    assert "'price' is read without percent and currency signs" in source.schema.remarks
     unstated = open_rows(path, as_number=["price"], columns=["price"]).whole()
     np.testing.assert_array_equal(unstated, [[np.nan], [900]])
     frame = pd.read_csv(path)

@@ -103,8 +103,8 @@ def test_a_source_answers_and_one_around_it_passes_the_answer_on(kind, around):
         source.count_units(),
         source.protects,
         None if sizes is None else sizes.tolist(),
-        source.records,
-        source.hides_count,
+        source.schema.records,
+        source.schema.hides_count,
     )
     assert answers == ANSWERS[kind]
     assert source.rereadable

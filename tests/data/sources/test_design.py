@@ -123,9 +123,9 @@ def test_rows_keep_their_owners():
 def test_columns_and_targets_by_name():
     source = ArraySource(ROWS, ("a", "b", "y", "c"))
     last = reordered(source, ("y",))
-    assert last.feature_names == ("a", "b", "c", "y")
+    assert last.schema.feature_names == ("a", "b", "c", "y")
     assert (whole(last) == ROWS[:, [0, 1, 3, 2]]).all()
-    assert ColumnsSource(last, slice(3, 4)).feature_names == ("y",)
+    assert ColumnsSource(last, slice(3, 4)).schema.feature_names == ("y",)
     with pytest.raises(InvalidDataError, match="not there"):
         reordered(source, ("z",))
     with pytest.raises(InvalidParameterError, match="twice"):

@@ -61,7 +61,11 @@ def test_rows_of_another_library_are_rows(options):
     source = open_rows(Foreign(rows))
     assert is_streamed(Foreign(rows))
     assert isinstance(source, RowSource)
-    assert (source.n_columns, source.feature_names, source.rereadable) == (3, ("a", "b", "c"), True)
+    assert (source.n_columns, source.schema.feature_names, source.rereadable) == (
+        3,
+        ("a", "b", "c"),
+        True,
+    )
     assert (source.n_rows, source.count_units(), source.protects) == (None, 2000, ROW)
     pca = PrivatePCA(1, epsilon=3.0, delta=1e-6, random_state=5, **options)
     expected = pca.fit(rows).components_

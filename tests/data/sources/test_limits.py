@@ -80,7 +80,7 @@ def test_a_limited_row_does_not_depend_on_the_rows_beside_it():
 def test_limited_rows_keep_names_and_owners(csv):
     named = open_rows(csv, columns=["age", "height"])
     two = {"scale": np.ones(2), "centre": np.zeros(2), "turn": np.ones(2)}
-    assert LimitedSource(named, limits(**two)).feature_names == ("age", "height")
+    assert LimitedSource(named, limits(**two)).schema.feature_names == ("age", "height")
     owners = np.arange(len(ROWS)) // 3
     source = LimitedSource(GroupedSource(ArraySource(ROWS), owners), limits())
     assert source.protects.owns_many

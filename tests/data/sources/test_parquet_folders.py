@@ -38,7 +38,7 @@ def test_a_folder_is_one_table(folder, kind):
     place = type(folder)(f"file://{folder}") if place is None else place
     source = open_rows(place, ["a", "b", "c"])
     assert source.n_rows == 40
-    assert source.feature_names == ("a", "b", "c")
+    assert source.schema.feature_names == ("a", "b", "c")
     assert np.array_equal(source.whole(), ROWS)
     persons = open_rows(place, ["a", "b", "c"], "who")
     assert sorted(persons.unit_sizes) == [5, 5, 6, 6, 6, 6, 6]

@@ -159,7 +159,7 @@ def test_scaled_columns(csv):
     assert np.array_equal(read(source), [[1, 3], [2, 6]])
     assert isinstance(source, RowSource)
     named = ScaledSource(open_rows(csv, columns=["age", "height"]), np.array([1.0, 2.0]))
-    assert named.feature_names == ("age", "height")
+    assert named.schema.feature_names == ("age", "height")
     assert not ScaledSource(open_rows(iter([rows])), np.ones(3)).rereadable
     assert np.array_equal(np.abs(read(paired(source, REPLACE, np.arange))), [[0.5, 1.5]])
     pairs = PairedSource(source, REPLACE, np.arange)

@@ -75,7 +75,7 @@ def test_files_say_whose_rows_they_hold(table, tmp_path, monkeypatch, suffix, nu
     monkeypatch.setattr("eigenveil.rows.csv._MAX_LINES", 7)
     source = open_rows(write(table, tmp_path / f"t{suffix}"), unit="patient")
     assert isinstance(source, LabelledSource)
-    assert (source.feature_names, source.n_columns) == (("a", "b", "c"), 3)
+    assert (source.schema.feature_names, source.n_columns) == (("a", "b", "c"), 3)
     assert source.protects == Unit("person", "patient")
     expected = GroupedSource(ArraySource(table[list("abc")].to_numpy()), table["patient"])
     assert np.array_equal(source.unit_sizes, expected.unit_sizes)
@@ -85,7 +85,7 @@ def test_files_say_whose_rows_they_hold(table, tmp_path, monkeypatch, suffix, nu
         assert found.protects == Unit("person", "patient")
     assert len(np.vstack(list(source.rows.tables()))) == 60
     fewer = open_rows(tmp_path / f"t{suffix}", columns=["c", "a"], unit="patient")
-    assert fewer.feature_names == ("c", "a")
+    assert fewer.schema.feature_names == ("c", "a")
     plain = open_rows(tmp_path / f"t{suffix}", columns=["c", "a"])
     assert np.array_equal(*(np.vstack(list(s.tables())) for s in (fewer.rows, plain)))
 
