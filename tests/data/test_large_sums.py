@@ -20,8 +20,8 @@ from eigenveil.exact import (
 )
 from eigenveil.exact import basis_products as columns
 from eigenveil.numerics import FixedPoint, fitted
-from eigenveil.privacy import ROW, Adjacency
-from eigenveil.rows import IterableSource, Schema
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import IterableSource, Schema, Units
 
 D = 256
 ROW_INTEGERS = np.full(D, 2**14 - 4)  # inside the ball, along (1, ..., 1)
@@ -30,7 +30,7 @@ ROW_INTEGERS = np.full(D, 2**14 - 4)  # inside the ball, along (1, ..., 1)
 class Copies:
     """So many copies of one row, and rows at the centre for the rest."""
 
-    n_columns, protects, schema = D, ROW, Schema()
+    n_columns, units, schema = D, Units(), Schema()
 
     def __init__(self, copies, rows, view):
         inside = round(float(ROW_INTEGERS @ view.rounded[:, 0]))

@@ -677,8 +677,8 @@ READERS = [
     fault(
         "continual: a person of two spellings comes on more days",
         "estimators/persons.py",
-        "labels = [person_label(label) for label in source.unit_ids()]",
-        "labels = [str(label) for label in source.unit_ids()]",
+        "labels = [person_label(label) for label in source.units.ids()]",
+        "labels = [str(label) for label in source.units.ids()]",
         "tests/estimators/test_continual.py",
         "-k",
         "however_spelled",

@@ -278,8 +278,10 @@ def on_cluster(source: RowSource) -> RowSource:
     """Return the rows of parquet files as parts that workers read, who must see the same files."""
     if source.schema.undecided:
         raise InvalidDataError("levels of categories are not found on a cluster: state them")
-    parts = source.plain.parts()
+    plain = source.plain
+    parts = plain.parts()
     if parts is None:
         raise InvalidDataError("workers read parquet files that they all see: save the table so")
-    rows = FileParts(source.plain, parts)
-    return rows.by_label(source.protects) if source.protects.owns_many else rows
+    rows = FileParts(plain, parts)
+    unit = source.units.protects
+    return rows.by_label(unit) if unit.owns_many else rows

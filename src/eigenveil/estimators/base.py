@@ -481,7 +481,7 @@ def _request(
     return Request(
         releases=releases,
         adjacency=adjacency,
-        unit=source.protects,
+        unit=source.units.protects,
         n_columns=source.n_columns,
         n_rows=public_rows(source) if adjacency.count_is_public and source.rereadable else None,
         rereadable=source.rereadable,

@@ -199,14 +199,14 @@ class DailyEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
             )
         came, unit = days.persons, ROW
         if self.days_per_group is None:
-            if groups is not None or source.protects.owns_many:
+            if groups is not None or source.units.protects.owns_many:
                 raise InvalidParameterError(
                     "say on how many days a person comes at most: ", _DAYS_PER_GROUP
                 )
         else:
             most = _whole(_DAYS_PER_GROUP, self.days_per_group, _horizon(self.horizon))
             source, came = capped(source, groups, came, most, merged_ids=days.merged_ids)
-            unit = source.protects
+            unit = source.units.protects
         plan = self._plan(source.n_columns, unit)
         held = {"width": plan.width, "unit": [unit.name, unit.column]}
         if any(days.settings.get(name, value) != value for name, value in held.items()):
@@ -402,7 +402,7 @@ def _whole(name: Part, value: Any, most: int) -> int:
 
 def _held(source: RowSource) -> NDArray[Any]:
     """Return the rows of a day, which are read more than once."""
-    return source.whole_units()[0] if source.protects.owns_many else source.whole()
+    return source.whole_units()[0] if source.units.protects.owns_many else source.whole()
 
 
 def _plain(value: Any) -> Any:

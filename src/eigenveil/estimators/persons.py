@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.gate import Gate
-from eigenveil.privacy.adjacency import Unit
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.ids import earlier_spellings, person_label
 from eigenveil.rows.memory import ArraySource
@@ -138,14 +137,6 @@ class StreamPersons:
         return cls(key.tobytes(), times)
 
 
-class CappedRows(GroupedSource):
-    """The rows of a day whose persons have days left, each person's protected together."""
-
-    def __init__(self, rows: np.ndarray[Any, Any], ids: list[str], unit: Unit) -> None:
-        super().__init__(ArraySource(rows), ids)
-        self._unit = unit
-
-
 def capped(
     source: RowSource,
     groups: Any,
@@ -153,7 +144,7 @@ def capped(
     most: int,
     *,
     merged_ids: bool = True,
-) -> tuple[CappedRows, dict[str, int]]:
+) -> tuple[GroupedSource, dict[str, int]]:
     """Return the rows of persons who came on fewer than ``most`` days, and who came how often now.
 
     What becomes of a row depends on its own person alone. ``came`` goes by hashes of ids.
@@ -162,14 +153,14 @@ def capped(
     """
     if groups is not None:
         source = grouped(source, groups)
-    if not source.protects.owns_many:
+    if not source.units.protects.owns_many:
         raise InvalidParameterError("say whose each row is: pass groups, one id for each row")
     rows, owners = source.whole_units()
-    labels = [person_label(label) for label in source.unit_ids()]
+    labels = [person_label(label) for label in source.units.ids()]
     hashes = [_hash(label) for label in labels]
     days = [came.get(each, 0) for each in hashes]
     if not merged_ids:
-        for i, known in enumerate(source.unit_spellings()):
+        for i, known in enumerate(source.units.spellings()):
             earlier = earlier_spellings(labels[i], known)
             days[i] += sum(came.get(_hash(other), 0) for other in earlier)
     left = np.array(days, dtype=np.int64) < most
@@ -178,7 +169,7 @@ def capped(
         now[each] = now.get(each, 0) + 1
     kept = left[owners]
     ids = [hashes[owner] for owner in owners[kept].tolist()]
-    return CappedRows(rows[kept], ids, source.protects), now
+    return GroupedSource(ArraySource(rows[kept]), ids, source.units.protects), now
 
 
 def _hash(label: str) -> str:

@@ -233,7 +233,7 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         return RegressionRequest(
             budget=budget,
             adjacency=adjacency,
-            unit=source.protects,
+            unit=source.units.protects,
             n_features=features,
             n_targets=targets,
             n_rows=public_rows(source) if adjacency.count_is_public and source.rereadable else None,

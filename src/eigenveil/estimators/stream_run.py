@@ -353,8 +353,8 @@ class StreamRun:
         assert stream.persons is not None  # of a stream of persons
         rows, owners = source.whole_units()
         self.plan.stated.start.check(rows)
-        spellings = None if stream.merged_ids else source.unit_spellings()
-        persons = stream.persons.hashed(source.unit_ids(), spellings)
+        spellings = None if stream.merged_ids else source.units.spellings()
+        persons = stream.persons.hashed(source.units.ids(), spellings)
         if whole:
             self._require_enough(len(persons))
         return Arrival(rows, owners, persons)
@@ -482,7 +482,7 @@ def require_like(source: RowSource, settings: dict[str, Any]) -> None:
         raise InvalidParameterError(
             "a stream finds no levels of categories: state them, ", ENCODE, " with a list"
         )
-    unit, max_arrivals = source.protects, settings["max_arrivals"]
+    unit, max_arrivals = source.units.protects, settings["max_arrivals"]
     if unit.owns_many and max_arrivals is None:
         raise InvalidParameterError(
             "a stream protects persons who come a stated number of times: give the most arrivals "

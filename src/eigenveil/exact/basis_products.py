@@ -160,7 +160,7 @@ class ColumnsSum:
 
     def of(self, source: RowSource) -> tuple[Integers, ...]:
         """Return all three over all rows of ``source``. Private."""
-        sizes = source.unit_sizes
+        sizes = source.units.sizes
         sums, finer = OuterSums(self.view), OuterSums(self.view)
         tally = Tally(source)
         for block in integer_blocks(source, self.clip):
@@ -197,7 +197,7 @@ def moment_columns(
         value=FixedPoint(fitted(units), -2 * FRACTION_BITS),
         sensitivities={"l2": _columns_sensitivity(view, adjacency)},
         adjacency=adjacency,
-        protects=source.protects,
+        protects=source.units.protects,
         records=source.schema.records,
         unit=clip.radius**2 / (require_rows(rows) if replace else 1),
         count=rows if replace else None,

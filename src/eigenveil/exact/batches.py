@@ -48,7 +48,7 @@ class Batches:
     """Records in their order, as many at a time as are asked for; each is handed out once."""
 
     def __init__(self, source: RowSource, adjacency: Adjacency) -> None:
-        check_batches(source.protects, adjacency)
+        check_batches(source.units.protects, adjacency)
         self._held = source.in_memory
         self._holds_matrices = source.holds_matrices
         self.position = 0  # records handed out so far

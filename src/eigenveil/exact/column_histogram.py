@@ -45,7 +45,7 @@ def value_counts(
         value=FixedPoint(counts.astype(np.int64), 0),
         sensitivities=histogram_sensitivities(adjacency),
         adjacency=adjacency,
-        protects=source.protects,
+        protects=source.units.protects,
         records=source.schema.records,
         unit=1.0,
         count=rows,
@@ -58,7 +58,7 @@ def _unit_means(
     source: RowSource, low: float, high: float
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return the number of each row, or the mean of each person's, and who has any."""
-    sizes = source.unit_sizes
+    sizes = source.units.sizes
     parts: list[NDArray[np.float64]] = []
     owners: list[NDArray[np.intp]] = []
     for chunk, units in source.unit_tables():

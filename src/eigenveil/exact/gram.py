@@ -54,7 +54,7 @@ class Tally:
     """Number of units that were read, and of those in valid rows."""
 
     def __init__(self, source: RowSource) -> None:
-        self._sizes = source.unit_sizes
+        self._sizes = source.units.sizes
         self._columns = source.n_columns
         self._rows = self._valid = 0
         self._valid_rows = None if self._sizes is None else np.zeros_like(self._sizes)
@@ -113,7 +113,7 @@ def _prepared(
     width = clip.width(source.n_columns)
     size = min(_EXACT_ROWS, max(at_least, BLOCK_BYTES // (8 * width)))
     buffer = np.empty((size, width))
-    sizes = source.unit_sizes
+    sizes = source.units.sizes
 
     def blocks(chunk: NDArray[Any], owners: NDArray[np.intp] | None) -> Iterator[Block]:
         for start in range(0, chunk.shape[0], size):
@@ -224,7 +224,7 @@ def _moment(
         value=FixedPoint(sums, -2 * FRACTION_BITS),
         sensitivities=moment_sensitivities(d, adjacency),
         adjacency=adjacency,
-        protects=source.protects,
+        protects=source.units.protects,
         records=source.schema.records,
         unit=clip.radius**2 / (require_rows(units) if replace else 1),
         count=units if replace else None,
@@ -261,7 +261,7 @@ def trace(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         value=FixedPoint(squares, -2 * FRACTION_BITS),
         sensitivities={"l1": 1.0, "l2": 1.0},
         adjacency=adjacency,
-        protects=source.protects,
+        protects=source.units.protects,
         records=source.schema.records,
         unit=clip.radius**2 / (require_rows(units) if replace else 1),
         count=units if replace else None,
@@ -305,7 +305,7 @@ def column_squares(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bound
             {"l1": 2.0, "l2": math.sqrt(2)} if replace else {"l1": 1.0, "l2": 1.0}
         ),  # the float above sqrt(2)
         adjacency=adjacency,
-        protects=source.protects,
+        protects=source.units.protects,
         records=source.schema.records,
         unit=clip.radius**2 / (require_rows(units) if replace else 1),
         count=units if replace else None,
@@ -348,7 +348,7 @@ def count(source: RowSource, clip: Clip) -> Bounded:
         value=FixedPoint(counts[1:], -FRACTION_BITS),
         sensitivities={"l1": 1.0, "l2": 1.0},
         adjacency=Adjacency.ADD_REMOVE,
-        protects=source.protects,
+        protects=source.units.protects,
         records=source.schema.records,
         unit=clip.row_norm,
         count=None,
@@ -415,7 +415,7 @@ def total(
         value=FixedPoint(sums, -FRACTION_BITS),
         sensitivities=bounds,
         adjacency=adjacency,
-        protects=source.protects,
+        protects=source.units.protects,
         records=source.schema.records,
         unit=clip.row_norm / (require_rows(units) if replace else 1),
         count=units if replace else None,

@@ -73,7 +73,7 @@ def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         value=FixedPoint(counts, 0),
         sensitivities=histogram_sensitivities(adjacency),
         adjacency=adjacency,
-        protects=source.protects,
+        protects=source.units.protects,
         records=source.schema.records,
         unit=clip.row_norm,
         count=rows if adjacency.count_is_public else None,
@@ -93,7 +93,7 @@ class DistanceCounts:
     def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
         """Return the counts over all rows of ``source``. Private."""
         counts = np.zeros(NO_EXPONENT // 2 * self.per_octave + 1, dtype=np.int64)
-        sizes = source.unit_sizes
+        sizes = source.units.sizes
         for chunk, units in source.unit_tables():
             exponents = self.clip.norm_exponents(chunk, self.per_octave)
             if sizes is None:
@@ -124,7 +124,7 @@ def distance_counts(
         value=FixedPoint(counts, -DistanceCounts.BITS),
         sensitivities=histogram_sensitivities(adjacency),
         adjacency=adjacency,
-        protects=source.protects,
+        protects=source.units.protects,
         records=source.schema.records,
         unit=clip.row_norm,
         count=rows,
@@ -139,7 +139,7 @@ def _exponents(source: RowSource, clip: Clip) -> Iterator[NDArray[np.int64]]:
     A person most of whose rows lie at the centre does too; otherwise those rows are left out.
     Integers throughout: the order of rows does not matter.
     """
-    sizes = source.unit_sizes
+    sizes = source.units.sizes
     if sizes is None:
         for chunk, _ in source.unit_tables():
             yield clip.norm_exponents(chunk)
@@ -197,7 +197,7 @@ def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
         value=FixedPoint(counts.reshape(d, -1), 0),
         sensitivities={"l2": most, "l1": 2.0 * d if public else float(d)},
         adjacency=adjacency,
-        protects=source.protects,
+        protects=source.units.protects,
         records=source.schema.records,
         unit=1.0,
         count=rows if public else None,
@@ -208,7 +208,7 @@ def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
 
 def _entry_brackets(source: RowSource, clip: Clip) -> Iterator[NDArray[np.intp]]:
     """Yield the bracket of every entry, counted from 1, and 0 below all; of persons at the end."""
-    sizes = source.unit_sizes
+    sizes = source.units.sizes
     shape = (0 if sizes is None else len(sizes), source.n_columns)
     sums, entries = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
     size = max(1, BLOCK_BYTES // (8 * max(1, shape[1])))
@@ -272,7 +272,7 @@ def level_counts(source: RowSource, column: str, adjacency: Adjacency) -> LevelC
         value=FixedPoint(np.array([counts[level] for level in levels], dtype=np.int64), 0),
         sensitivities=histogram_sensitivities(adjacency),
         adjacency=adjacency,
-        protects=source.protects,
+        protects=source.units.protects,
         records=source.schema.records,
         unit=1.0,
         count=rows if public else None,
@@ -296,7 +296,7 @@ def _counted(source: RowSource, column: str) -> tuple[Counter[str], int]:
             named = persons.setdefault(unit, Counter())
             if level is not None:
                 named[level] += 1
-    if source.protects.owns_many:
+    if source.units.protects.owns_many:
         counts.update(_most_frequent(named) for named in persons.values() if named)
         rows = len(persons)
     return counts, rows
@@ -366,7 +366,7 @@ class ScoreCounts:
     def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
         """Return the counts over all rows of ``source``. Private."""
         counts = np.zeros(self.frame.cells, dtype=np.int64)
-        sizes = source.unit_sizes
+        sizes = source.units.sizes
         kinds, start = source.kinds, 0
         for chunk, units in source.unit_tables():
             coordinates = self.clip.coordinates(chunk, self.frame.directions)
@@ -408,7 +408,7 @@ def score_counts(source: RowSource, clip: Clip, frame: Frame, adjacency: Adjacen
         value=FixedPoint(counts, -ScoreCounts.BITS),
         sensitivities=histogram_sensitivities(adjacency),
         adjacency=adjacency,
-        protects=source.protects,
+        protects=source.units.protects,
         records=source.schema.records,
         unit=1.0,
         count=rows,

@@ -144,7 +144,7 @@ def _statistic(
         value=FixedPoint(held.squares, -2 * FRACTION_BITS),
         sensitivities=moment_sensitivities(held.squares.size, adjacency),
         adjacency=adjacency,
-        protects=source.protects,
+        protects=source.units.protects,
         records=source.schema.records,
         unit=clip.radius**2 / (require_rows(units) if replace else 1),
         count=units if replace else None,

@@ -128,7 +128,7 @@ class Records:
             settings=self.settings,
             n_columns=self.n_columns,
             n_records=self.n_records,
-            unit=self._rows.protects,
+            unit=self._rows.units.protects,
             box=self._box,
             box_by_column=self._by_column,
             scale=self.scale,
@@ -141,7 +141,7 @@ class Records:
         """
         price = self._price(asked)
         if self._ledger is not None:
-            self._ledger.check(price, adjacency=ADJACENCY, unit=self._rows.protects)
+            self._ledger.check(price, adjacency=ADJACENCY, unit=self._rows.units.protects)
         return price
 
     def _price(self, asked: Invitation) -> Cost:
@@ -269,7 +269,7 @@ class Records:
             adjacency=before.adjacency,
             ledger=self._ledger,
             noise=self._noise(more=1),
-            protects=self._rows.protects,
+            protects=self._rows.units.protects,
             once=True,
             charge=NOTHING,  # the first answer was charged for both
         )

@@ -3,7 +3,7 @@
 from eigenveil.doors import lazy_names
 
 _HOMES = {
-    "base": "RowSource Schema",
+    "base": "RowSource Schema Units",
     "column_names": "is_named_like_an_id",
     "columns": "Reading noted_reading parsed_encode",
     "csv": "CSVSource PlainLines plain_reader",

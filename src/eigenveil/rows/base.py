@@ -99,6 +99,39 @@ class Schema:
     records: range | None = None
 
 
+class Units:
+    """Which rows are protected together: each is a unit of its own, unless sizes are known.
+
+    Parameters
+    ----------
+    protects : Unit
+        What neighbouring tables differ in.
+    sizes : array, optional
+        Number of rows of each unit; None where each row is one. Private.
+
+    """
+
+    def __init__(self, protects: Unit = ROW, sizes: NDArray[np.int64] | None = None) -> None:
+        self.protects = protects
+        self._sizes = sizes
+
+    @property
+    def sizes(self) -> NDArray[np.int64] | None:
+        """Number of rows of each unit; None where each row is one. Private."""
+        return self._sizes
+
+    def ids(self) -> list[Hashable]:
+        """Return the id of each unit, by their numbers. Private."""
+        raise InvalidParameterError(
+            "ids of these rows cannot be compared with those of other arrivals: pass a file, a "
+            "data frame or an array"
+        )
+
+    def spellings(self) -> list[set[Hashable]]:
+        """Return all spellings of the id of each unit. Private."""
+        return [{label} for label in self.ids()]
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HeldRows:
     """Integer rows of a wide table, for products with their second moment. Private.
@@ -136,6 +169,8 @@ class RowSource(ABC):
         Number of columns; public. Of chunks it may take reading the first one.
     schema : Schema
         What else is public, and known without reading.
+    units : Units
+        Which rows are protected together.
     rereadable : bool
         Whether `chunks` may be called more than once.
     readings : Readings, optional
@@ -147,6 +182,7 @@ class RowSource(ABC):
 
     n_columns: int
     schema: Schema = Schema()
+    units: Units = Units()
     rereadable: bool = True
     readings: Readings | None = None
     holds_matrices: ClassVar[bool] = False
@@ -161,11 +197,6 @@ class RowSource(ABC):
     def n_rows(self) -> int | None:
         """Number of rows; None where it takes reading, or is as private as the rows."""
         return None
-
-    @property
-    def protects(self) -> Unit:
-        """What neighbouring tables of this source differ in."""
-        return ROW
 
     @property
     def in_memory(self) -> RowsInMemory | None:
@@ -201,22 +232,6 @@ class RowSource(ABC):
 
     # What takes reading.
 
-    @property
-    def unit_sizes(self) -> NDArray[np.int64] | None:
-        """Number of rows of each unit; None where each row is one. Private."""
-        return None
-
-    def unit_ids(self) -> list[Hashable]:
-        """Return the id of each unit, by their numbers. Private."""
-        raise InvalidParameterError(
-            "ids of these rows cannot be compared with those of other arrivals: pass a file, a "
-            "data frame or an array"
-        )
-
-    def unit_spellings(self) -> list[set[Hashable]]:
-        """Return all spellings of the id of each unit. Private."""
-        return [{label} for label in self.unit_ids()]
-
     def count_rows(self) -> int:
         """Return the number of rows, which are read only where it is not known."""
         known = self.n_rows
@@ -224,7 +239,7 @@ class RowSource(ABC):
 
     def count_units(self) -> int:
         """Return the number of rows, or of persons where they may own several."""
-        sizes = self.unit_sizes
+        sizes = self.units.sizes
         return self.count_rows() if sizes is None else len(sizes)
 
     def tables(self) -> Iterator[NDArray[Any]]:

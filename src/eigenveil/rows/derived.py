@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
 from eigenveil.messages import REPLACE_ONE, option
 from eigenveil.privacy.adjacency import Adjacency, Unit
-from eigenveil.rows.base import RowSource, Schema, Statistic, chunk_rows
+from eigenveil.rows.base import RowSource, Schema, Statistic, Units, chunk_rows
 from eigenveil.rows.maps import RowwiseSource
 from eigenveil.rows.memory import ArraySource, Batch
 from eigenveil.rows.units import UnitSource
@@ -35,7 +35,7 @@ def paired(source: RowSource, adjacency: Adjacency, order: Order) -> RowSource:
 
     ``order`` gives a random order of so many of them.
     """
-    kind = PairedUnits if source.protects.owns_many else PairedSource
+    kind = PairedUnits if source.units.protects.owns_many else PairedSource
     # Dividing differences is dividing rows.
     return source.before_scaling(lambda rows: kind(rows, adjacency, order))
 
@@ -73,7 +73,7 @@ class PairedSource(RowSource):
     def __init__(self, source: RowSource, adjacency: Adjacency, order: Order) -> None:
         require_public_count(adjacency, persons=False)
         self.n_columns = source.n_columns
-        self.schema = source.schema
+        self.schema, self.units = source.schema, source.units
         self._base = source
         n, self._lookup = source.lookup()
         check_pairs(n, persons=False)
@@ -85,11 +85,6 @@ class PairedSource(RowSource):
     def n_rows(self) -> int:
         """Number of pairs."""
         return len(self._pairs)
-
-    @property
-    def protects(self) -> Unit:
-        """What neighbouring tables of the rows differ in."""
-        return self._base.protects
 
     def represented(self, statistic: Statistic) -> Statistic:
         """Return a statistic of these pairs as it is of those of the table the rows stand for."""
@@ -125,11 +120,9 @@ class PairedUnits(UnitSource):
 
     def __init__(self, source: RowSource, adjacency: Adjacency, order: Order) -> None:
         require_public_count(adjacency, persons=True)
-        sizes = source.unit_sizes
+        sizes = source.units.sizes
         if sizes is None:
             raise InvalidParameterError("rows that are units of their own need PairedSource")
-        super().__init__(source, source.protects)
-        self.rereadable = True  # the table is held
         self._table, units = source.whole_units()
         check_pairs(len(sizes), persons=True)
         mixed = order(len(units))
@@ -140,12 +133,9 @@ class PairedUnits(UnitSource):
         pairs = order(len(sizes))[: 2 * half].reshape(2, half)
         pairs = pairs[:, np.argsort(pairs[0])]
         self._starts, self._sizes = starts[pairs], sizes[pairs]
-        self._lengths = np.maximum(*self._sizes)
-
-    @property
-    def unit_sizes(self) -> NDArray[np.int64]:
-        """Number of differences of each pair. Private."""
-        return np.asarray(self._lengths)
+        self._lengths = np.maximum(*self._sizes)  # number of differences of each pair
+        super().__init__(source, Units(source.units.protects, self._lengths))
+        self.rereadable = True  # the table is held
 
     def unit_chunks(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.intp]]]:
         """Yield differences in chunks, halved so that none overflows, and the pair of each."""
@@ -218,7 +208,7 @@ def sampled(
     the sampled rows at most, however their rows are sorted. Of persons with several rows all are
     kept.
     """
-    if share >= 1 or source.protects.owns_many:
+    if share >= 1 or source.units.protects.owns_many:
         return source
     if not adjacency.count_is_public:  # the size of a sample would tell the number of rows
         raise UnsupportedNotionError("a sample of rows needs ", REPLACE_ONE)
@@ -262,18 +252,18 @@ class DrawnRow(Unit):
 class DrawnRows(RowwiseSource):
     """A public number of rows, drawn at random in secret from a table with a private number.
 
-    ``protects`` is an object of its own, so that statistics of these rows can be told from all
+    What they protect is an object of its own, so that statistics of these rows can be told from all
     others. Proof: docs/proofs/counted.md.
     """
 
     def __init__(self, rows: RowSource) -> None:
         super().__init__(rows, rows.n_columns, rows.schema.feature_names)
-        self._unit = DrawnRow()
+        self._units = Units(DrawnRow())
 
     @property
-    def protects(self) -> Unit:
-        """One of the drawn rows."""
-        return self._unit
+    def units(self) -> Units:  # type: ignore[override]
+        """The drawn rows, each by itself."""
+        return self._units
 
     def of_rows(self, chunk: NDArray[Any]) -> NDArray[Any]:
         """Return the rows as they are."""

@@ -13,7 +13,7 @@ not, so that whoever chooses U learns nothing from a run that stops.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.numerics.integers import Integers
-from eigenveil.privacy.adjacency import Unit
-from eigenveil.rows.base import RowSource, RowSum, Schema, Statistic
+from eigenveil.rows.base import RowSource, RowSum, Schema, Statistic, Units
 from eigenveil.rows.memory import ArraySource
 
 _MAX_SCALED_ENTRY = 1e300
@@ -60,27 +59,14 @@ class RowwiseSource(RowSource):
         return self.base.n_rows
 
     @property
-    def protects(self) -> Unit:
-        """What neighbouring tables of ``base`` differ in."""
-        return self.base.protects
+    def units(self) -> Units:  # type: ignore[override]
+        """Those of ``base``."""
+        return self.base.units
 
     @property
     def kinds(self) -> NDArray[np.intp] | None:
         """The kind of each row of ``base``. Private."""
         return self.base.kinds
-
-    @property
-    def unit_sizes(self) -> NDArray[np.int64] | None:
-        """Number of rows of each unit of ``base``. Private."""
-        return self.base.unit_sizes
-
-    def unit_ids(self) -> list[Hashable]:
-        """Return the id of each unit of ``base``. Private."""
-        return self.base.unit_ids()
-
-    def unit_spellings(self) -> list[set[Hashable]]:
-        """Return all spellings of the id of each unit of ``base``. Private."""
-        return self.base.unit_spellings()
 
     def keep_order(self) -> None:
         """Refuse readings of ``base`` in which rows come in another order."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.messages import SINGLE_ROWS
 from eigenveil.privacy.adjacency import GROUP, Unit
-from eigenveil.rows.base import RowSource
+from eigenveil.rows.base import RowSource, Units
 from eigenveil.rows.file_guard import Fingerprint, changed
 from eigenveil.rows.ids import PersonNumbers, id_array, numbered
 
@@ -36,22 +36,17 @@ class UnitSource(RowSource):
     ----------
     rows : RowSource
         The rows alone, for what is done to single rows: scores.
-    unit : Unit
-        What the id stands for.
+    units : Units
+        Which of them belong together.
 
     """
 
-    def __init__(self, rows: RowSource, unit: Unit) -> None:
+    def __init__(self, rows: RowSource, units: Units) -> None:
         self.rows = rows
+        self.units = units
         self.n_columns = rows.n_columns
         self.schema = rows.schema
         self.rereadable = rows.rereadable
-        self._unit = unit
-
-    @property
-    def protects(self) -> Unit:
-        """What the id stands for."""
-        return self._unit
 
     @property
     def plain(self) -> RowSource:
@@ -65,11 +60,6 @@ class UnitSource(RowSource):
     def refuse_text(self) -> None:
         """Refuse columns of text."""
         self.rows.refuse_text()
-
-    @property
-    @abstractmethod
-    def unit_sizes(self) -> NDArray[np.int64]:
-        """Number of rows of each unit, in the order in which units first appear. Private."""
 
     @abstractmethod
     def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
@@ -89,6 +79,41 @@ class UnitSource(RowSource):
         )
 
 
+class Groups(Units):
+    """Groups of rows, by an id for each in memory.
+
+    Parameters
+    ----------
+    ids : array-like
+        Numbers or text.
+    protects : Unit
+        What an id stands for.
+
+    Attributes
+    ----------
+    numbers : array
+        Number of the group of each row. Private.
+
+    """
+
+    def __init__(self, ids: Any, protects: Unit) -> None:
+        self._ids = id_array(ids)
+        self.numbers = numbered(self._ids)
+        super().__init__(protects, np.bincount(self.numbers).astype(np.int64))
+
+    def ids(self) -> list[Hashable]:
+        """Return the id of each group. Private."""
+        _, first = np.unique(self.numbers, return_index=True)
+        return list(self._ids[first])
+
+    def spellings(self) -> list[set[Hashable]]:
+        """Return all spellings of the id of each group. Private."""
+        found: list[set[Hashable]] = [set() for _ in range(self.numbers.max(initial=-1) + 1)]
+        for unit, label in zip(self.numbers.tolist(), self._ids.tolist(), strict=True):
+            found[unit].add(label)
+        return found
+
+
 class GroupedSource(UnitSource):
     """Rows of any source, and an id for each in memory.
 
@@ -98,57 +123,42 @@ class GroupedSource(UnitSource):
         The rows.
     ids : array-like
         One for each row, in their order: numbers or text. Rows of one id are protected together.
+    unit : Unit
+        What an id stands for.
 
     """
 
-    def __init__(self, source: RowSource, ids: Any) -> None:
-        if source.protects.owns_many:
+    units: Groups
+
+    def __init__(self, source: RowSource, ids: Any, unit: Unit = GROUP) -> None:
+        if source.units.protects.owns_many:
             raise InvalidParameterError(
                 "these rows say already whose they are: leave one of groups and unit out"
             )
-        super().__init__(source, GROUP)
-        self._ids = id_array(ids)
-        self._units = numbered(self._ids)
-        if source.n_rows not in (None, len(self._units)):
+        super().__init__(source, Groups(ids, unit))
+        if source.n_rows not in (None, len(self.units.numbers)):
             raise _wrong_length()
-
-    @cached_property
-    def unit_sizes(self) -> NDArray[np.int64]:
-        """Number of rows of each group. Private."""
-        return np.bincount(self._units).astype(np.int64)
-
-    def unit_ids(self) -> list[Hashable]:
-        """Return the id of each group. Private."""
-        _, first = np.unique(self._units, return_index=True)
-        return list(self._ids[first])
-
-    def unit_spellings(self) -> list[set[Hashable]]:
-        """Return all spellings of the id of each group. Private."""
-        found: list[set[Hashable]] = [set() for _ in self.unit_sizes]
-        for unit, label in zip(self._units.tolist(), self._ids.tolist(), strict=True):
-            found[unit].add(label)
-        return found
 
     def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
         """Yield chunks of rows, and for each row the number of its group."""
         self.rows.keep_order()
-        start = 0
+        numbers, start = self.units.numbers, 0
         for chunk in self.rows.tables():
-            units = self._units[start : start + len(chunk)]
+            units = numbers[start : start + len(chunk)]
             start += len(chunk)
-            if start > len(self._units):
+            if start > len(numbers):
                 raise _wrong_length()
             yield chunk, units
-        if start < len(self._units):
+        if start < len(numbers):
             raise _wrong_length()
 
     def levels_of(self, column: str) -> Iterator[tuple[list[str | None], NDArray[np.intp]]]:
         """Yield the level of each row in a column, and its group."""
-        start = 0
+        numbers, start = self.units.numbers, 0
         for levels, _ in self.rows.levels_of(column):
-            yield levels, self._units[start : start + len(levels)]
+            yield levels, numbers[start : start + len(levels)]
             start += len(levels)
-        if start != len(self._units):
+        if start != len(numbers):
             raise _wrong_length()
 
     def decided(self, levels: Mapping[str, Sequence[str]]) -> "GroupedSource":
@@ -162,9 +172,9 @@ class GroupedSource(UnitSource):
         """Return all rows, without a copy of an array, and for each the number of its group."""
         self.rows.keep_order()
         rows = self.rows.whole()
-        if len(rows) != len(self._units):
+        if len(rows) != len(self.units.numbers):
             raise _wrong_length()
-        return rows, self._units
+        return rows, self.units.numbers
 
 
 def grouped(source: RowSource, ids: Any) -> RowSource:
@@ -197,6 +207,44 @@ class LabelledRows(RowSource):
         return ((levels, None) for levels, _ in self.labelled_levels(column))
 
 
+class Labels(Units):
+    """Persons by the labels in a column of a file, which are read when they are first needed.
+
+    Attributes
+    ----------
+    numbers : PersonNumbers
+        Number of each person. Private.
+
+    """
+
+    def __init__(self, source: LabelledRows, protects: Unit) -> None:
+        super().__init__(protects)
+        self.numbers = PersonNumbers()
+        self._source = source
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of rows of each person. Private."""
+        sizes = np.zeros(0, dtype=np.int64)
+        for labels in self._source.labels():
+            more = np.bincount(self.numbers.of(labels), minlength=len(sizes))
+            more[: len(sizes)] += sizes
+            sizes = more.astype(np.int64)
+        return sizes
+
+    def ids(self) -> list[Hashable]:
+        """Return the id of each person. Private."""
+        return list(self.numbers.ids[: len(self.sizes)])
+
+    def spellings(self) -> list[set[Hashable]]:
+        """Return all spellings of the id of each person. Private."""
+        found: list[set[Hashable]] = [set() for _ in self.sizes]
+        for label, number in self.numbers.items():
+            if number < len(found):
+                found[number].add(label)
+        return found
+
+
 class LabelledSource(UnitSource):
     """Rows of a file, one column of which says whose they are.
 
@@ -212,44 +260,24 @@ class LabelledSource(UnitSource):
 
     """
 
+    units: Labels
+
     def __init__(self, source: LabelledRows, column: str) -> None:
-        super().__init__(source, Unit("person", column))
+        super().__init__(source, Labels(source, Unit("person", column)))
         source.keep_order()
         self._source = source
-        self._numbers = PersonNumbers()
         self._owners: NDArray[np.intp] | None = None  # of all rows, once they were read
 
     def levels_of(self, column: str) -> Iterator[tuple[list[str | None], NDArray[np.intp]]]:
         """Yield the level of each row in a column, and its person."""
         for levels, labels in self._source.labelled_levels(column):
-            yield levels, self._numbers.of(labels)
+            yield levels, self.units.numbers.of(labels)
 
     def decided(self, levels: Mapping[str, Sequence[str]]) -> "LabelledSource":
         """Return the same persons, with these levels for undecided columns."""
-        assert self.protects.column is not None  # it has a name
-        return LabelledSource(self._source.decided(levels), self.protects.column)
-
-    @cached_property
-    def unit_sizes(self) -> NDArray[np.int64]:
-        """Number of rows of each person. Private."""
-        sizes = np.zeros(0, dtype=np.int64)
-        for labels in self._source.labels():
-            more = np.bincount(self._numbers.of(labels), minlength=len(sizes))
-            more[: len(sizes)] += sizes
-            sizes = more.astype(np.int64)
-        return sizes
-
-    def unit_ids(self) -> list[Hashable]:
-        """Return the id of each person. Private."""
-        return list(self._numbers.ids[: len(self.unit_sizes)])
-
-    def unit_spellings(self) -> list[set[Hashable]]:
-        """Return all spellings of the id of each person. Private."""
-        found: list[set[Hashable]] = [set() for _ in self.unit_sizes]
-        for label, number in self._numbers.items():
-            if number < len(found):
-                found[number].add(label)
-        return found
+        column = self.units.protects.column
+        assert column is not None  # it has a name
+        return LabelledSource(self._source.decided(levels), column)
 
     def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
         """Yield chunks of rows, and for each row the number of its person.
@@ -259,10 +287,10 @@ class LabelledSource(UnitSource):
         if self._owners is not None:
             yield from self._owned_chunks(self._owners)
             return
-        left, owners, found = self.unit_sizes.copy(), [], Fingerprint()
+        left, owners, found = self.units.sizes.copy(), [], Fingerprint()
         for chunk, labels in self._source.labelled_chunks():
             found.add(chunk)
-            units = self._numbers.of(labels)
+            units = self.units.numbers.of(labels)
             owners.append(units)
             known = units < len(left)
             np.subtract.at(left, units[known], 1)

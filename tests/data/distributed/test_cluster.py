@@ -68,7 +68,7 @@ def test_workers_read_files_themselves(client, folder):
     assert np.array_equal(moment(rows), moment(ROWS))
     persons = on_cluster(open_rows(folder, columns, "who"))
     assert np.array_equal(moment(persons), moment(ROWS, IDS))
-    assert persons.protects.column == "who"
+    assert persons.units.protects.column == "who"
     with pytest.raises(InvalidDataError, match="parquet files that they all see"):
         on_cluster(open_rows(ROWS))
 

@@ -106,11 +106,11 @@ def test_persons_across_partitions_are_shuffled_together(kind):
     source = grouped(open_rows(partitioned(ROWS, SKEWED)), ids)
     expected = grouped(open_rows(ROWS), IDS)
     assert isinstance(source, PartedUnits)
-    assert sorted(source.unit_sizes) == sorted(expected.unit_sizes)
-    assert source.count_units() == len(expected.unit_sizes)
+    assert sorted(source.units.sizes) == sorted(expected.units.sizes)
+    assert source.count_units() == len(expected.units.sizes)
     assert_same(source, expected)
     rows, units = source.whole_units()
-    assert np.array_equal(np.bincount(units), source.unit_sizes)
+    assert np.array_equal(np.bincount(units), source.units.sizes)
     assert np.array_equal(np.sort(rows, axis=0), np.sort(ROWS, axis=0))
     with pytest.raises(InvalidParameterError):
         list(source.chunks())
@@ -150,7 +150,7 @@ def test_a_person_spelled_otherwise_in_another_part_is_the_same():
     source = open_rows(partitioned(ROWS, 100))
     halves = [np.array(["0007"] * 100, dtype=object), np.array([7] * 601, dtype=object)]
     mixed = da.concatenate([da.from_array(half, chunks=100) for half in halves])
-    assert grouped(source, mixed.rechunk(100)).unit_sizes.tolist() == [N]
+    assert grouped(source, mixed.rechunk(100)).units.sizes.tolist() == [N]
 
 
 @pytest.mark.parametrize("chunks", [5, 1])

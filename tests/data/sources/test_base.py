@@ -97,11 +97,11 @@ WRAPPED = {
 @pytest.mark.parametrize("kind", SOURCES)
 def test_a_source_answers_and_one_around_it_passes_the_answer_on(kind, around):
     source = WRAPPED[around](SOURCES[kind]())
-    sizes = source.unit_sizes
+    sizes = source.units.sizes
     answers = (
         source.n_rows,
         source.count_units(),
-        source.protects,
+        source.units.protects,
         None if sizes is None else sizes.tolist(),
         source.schema.records,
         source.schema.hides_count,
@@ -132,7 +132,7 @@ def test_all_rows_keep_their_owners(kind, around):
     rows, units = source.whole_units()
     assert np.array_equal(rows, np.concatenate(chunks))
     assert np.array_equal(units, np.concatenate(owners))
-    assert np.array_equal(np.bincount(units), source.unit_sizes)
+    assert np.array_equal(np.bincount(units), source.units.sizes)
 
 
 def test_nobody_asks_for_the_class_of_a_source():

@@ -110,7 +110,7 @@ def test_a_person_moves_the_sum_no_further_than_a_row(adjacency):
 
     def found(chosen):
         source = CircleSource(listed(chosen), turn)
-        assert source.protects == GROUP
+        assert source.units.protects == GROUP
         return summed(source, adjacency, on_invalid="zero", on_missing="centre")
 
     whole = found([*persons, persons[0]])
@@ -209,7 +209,7 @@ def test_points_keep_owners():
     source = GroupedSource(ArraySource(ROWS), np.arange(300) // 3)
     for base in (source, IterableSource([ROWS])):
         changed = CircleSource(base, TURN)
-        assert changed.protects == base.protects
+        assert changed.units.protects == base.units.protects
         assert changed.rereadable == base.rereadable
 
 

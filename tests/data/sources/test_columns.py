@@ -170,8 +170,8 @@ def test_a_frame_is_read_as_it_is_said(kind):
     assert source.schema.feature_names == ("ward=a", "ward=b", "seen", "age", "crp")
     expected = [[1, 0, 1, 31, 0.5], [0, 1, NAN, 32, 3.2], [NAN, NAN, 4, 45, NAN]]
     np.testing.assert_array_equal(source.plain.whole(), expected)
-    assert source.unit_sizes.tolist() == [2, 1]
-    assert source.protects.column == "patient_id"
+    assert source.units.sizes.tolist() == [2, 1]
+    assert source.units.protects.column == "patient_id"
     assert source.schema.encoding == {
         "ward": {"levels": ["a", "b"]},
         "seen": {"days_since": "2024-01-01"},

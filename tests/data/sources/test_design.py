@@ -114,10 +114,10 @@ def test_empty_features_lie_at_the_centre_and_targets_do_not():
 def test_rows_keep_their_owners():
     source = GroupedSource(ArraySource(ROWS), np.arange(50) // 2)
     made = GradientRows(source, RECORDS, B, 0.5)
-    assert made.protects == source.protects
+    assert made.units.protects == source.units.protects
     (chunk, owners), *_ = made.unit_tables()
     assert len(chunk) == len(owners) == 50
-    assert (made.unit_sizes == 2).all()
+    assert (made.units.sizes == 2).all()
 
 
 def test_columns_and_targets_by_name():

@@ -38,7 +38,7 @@ IDS = {
 def test_ids_of_every_kind(kind):
     ids = IDS[kind] if kind != "generator" else (name for name in "xyxz")
     source = GroupedSource(ArraySource(np.zeros((4, 1))), ids)
-    assert source.unit_sizes.tolist() == [2, 1, 1]
+    assert source.units.sizes.tolist() == [2, 1, 1]
     ((_, units),) = source.unit_tables()
     assert units.tolist() == [0, 1, 0, 2]
 
@@ -100,7 +100,7 @@ def test_ids_that_are_equal_as_numbers_or_text_are_one_person(kind):
     array[:] = ids
     for given in (ids, array, array[::-1]):
         source = GroupedSource(ArraySource(np.zeros((len(ids), 1))), given)
-        assert source.unit_sizes.tolist() == [len(ids)]
+        assert source.units.sizes.tolist() == [len(ids)]
     (label,) = {person_label(each) for each in ids}
     assert person_label(label) == label
 
@@ -139,8 +139,8 @@ def test_files_know_a_person_by_every_spelling(name, tmp_path):
         frame["who"] = np.array([7, "0007", 7.0, " 7", 8], dtype=object)
         frame.to_excel(path, index=False)
     source = open_rows(path, unit="who")
-    assert source.unit_sizes.tolist() == [4, 1]
-    assert source.unit_ids() == ["7", "8"]
+    assert source.units.sizes.tolist() == [4, 1]
+    assert source.units.ids() == ["7", "8"]
 
 
 @pytest.mark.parametrize(
@@ -161,4 +161,4 @@ def test_composite_ids_are_refused(ids):
 
 def test_spellings_that_look_the_same_are_the_same():
     ids = ["7", "\ufeff7", "7\u200b", " 7 ", "e\u0301", "\u00e9"]
-    assert GroupedSource(ArraySource(np.zeros((6, 1))), ids).unit_sizes.tolist() == [4, 2]
+    assert GroupedSource(ArraySource(np.zeros((6, 1))), ids).units.sizes.tolist() == [4, 2]

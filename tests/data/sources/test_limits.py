@@ -83,7 +83,7 @@ def test_limited_rows_keep_names_and_owners(csv):
     assert LimitedSource(named, limits(**two)).schema.feature_names == ("age", "height")
     owners = np.arange(len(ROWS)) // 3
     source = LimitedSource(GroupedSource(ArraySource(ROWS), owners), limits())
-    assert source.protects.owns_many
+    assert source.units.protects.owns_many
     tables = list(source.unit_tables())
     np.testing.assert_array_equal(np.concatenate([units for _, units in tables]), owners)
     np.testing.assert_array_equal(np.vstack([rows for rows, _ in tables]), limited(ROWS))

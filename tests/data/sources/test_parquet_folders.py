@@ -41,7 +41,7 @@ def test_a_folder_is_one_table(folder, kind):
     assert source.schema.feature_names == ("a", "b", "c")
     assert np.array_equal(source.whole(), ROWS)
     persons = open_rows(place, ["a", "b", "c"], "who")
-    assert sorted(persons.unit_sizes) == [5, 5, 6, 6, 6, 6, 6]
+    assert sorted(persons.units.sizes) == [5, 5, 6, 6, 6, 6, 6]
 
 
 @pytest.mark.parametrize("kind", ["folder", "address"])

@@ -108,7 +108,7 @@ def test_entries_are_clamped_and_columns_scaled_before():
 
 def test_rows_keep_their_owners():
     source = ProjectedSource(GroupedSource(ArraySource(ROWS), np.arange(400) // 4), CLIP, BASIS)
-    assert source.protects == GROUP
+    assert source.units.protects == GROUP
     assert public_rows(source) == 100
     clip = Clip(row_norm=50.0)
     found = total(source, clip, REPLACE)

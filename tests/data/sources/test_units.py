@@ -28,7 +28,7 @@ def test_rows_of_persons_are_not_read_as_plain_rows():
             list(refusing.tables())
         with pytest.raises(InvalidParameterError, match="protected together"):
             PairedSource(refusing, REPLACE, np.arange)
-        assert refusing.protects == GROUP
+        assert refusing.units.protects == GROUP
         assert public_rows(refusing) == 2
     with pytest.raises(InvalidParameterError, match="say already"):
         GroupedSource(source, np.arange(8))
@@ -76,9 +76,9 @@ def test_files_say_whose_rows_they_hold(table, tmp_path, monkeypatch, suffix, nu
     source = open_rows(write(table, tmp_path / f"t{suffix}"), unit="patient")
     assert isinstance(source, LabelledSource)
     assert (source.schema.feature_names, source.n_columns) == (("a", "b", "c"), 3)
-    assert source.protects == Unit("person", "patient")
+    assert source.units.protects == Unit("person", "patient")
     expected = GroupedSource(ArraySource(table[list("abc")].to_numpy()), table["patient"])
-    assert np.array_equal(source.unit_sizes, expected.unit_sizes)
+    assert np.array_equal(source.units.sizes, expected.units.sizes)
     for statistic in STATISTICS.values():
         found, wanted = (statistic(s, CLIP, REPLACE) for s in (source, expected))
         assert np.array_equal(found.value.units, wanted.value.units)
@@ -140,7 +140,7 @@ def test_a_file_that_shrank_is_refused(table, tmp_path):
     """Pairs would take the rows of one person for those of another."""
     path = write(table, tmp_path / "t.csv")
     source = open_rows(path, unit="patient")
-    assert source.unit_sizes.sum() == len(table)
+    assert source.units.sizes.sum() == len(table)
     write(table[:-3], path)
     with pytest.raises(InvalidDataError, match="changed while it was read"):
         list(source.unit_chunks())

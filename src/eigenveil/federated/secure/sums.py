@@ -152,14 +152,14 @@ class Sums:
         self._ledger.check_all(
             [(step.cost, step.alone) for step in left],
             adjacency=_ADJACENCY,
-            unit=self._rows.protects,
+            unit=self._rows.units.protects,
         )
 
     @property
     def _groups(self) -> int | None:
         """How many persons the agreement says the owner has; None where it protects rows."""
         own = self._agreement.owners[self._name].records
-        return own if self._rows.protects.owns_many else None
+        return own if self._rows.units.protects.owns_many else None
 
     def charged(self, step: Step) -> Entry | None:
         """Return the ledger's entry of a step, where it has one."""
@@ -182,7 +182,7 @@ class Sums:
             adjacency=_ADJACENCY,
             ledger=self._ledger,
             noise=self._noise,
-            protects=self._rows.protects,
+            protects=self._rows.units.protects,
             once=True,
             alone=step.alone,
             groups=self._groups,
