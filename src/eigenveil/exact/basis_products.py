@@ -193,17 +193,15 @@ def moment_columns(
     low = (1 << _OUTSIDE_BITS) - 1  # in two parts: the product may not fit
     units += (outside >> _OUTSIDE_BITS) * _OUTSIDE + ((outside & low) * _OUTSIDE >> _OUTSIDE_BITS)
     replace = adjacency is Adjacency.REPLACE_ONE
-    statistic = Bounded(
+    return Bounded.over(
+        source,
         value=FixedPoint(fitted(units), -2 * FRACTION_BITS),
         sensitivities={"l2": _columns_sensitivity(view, adjacency)},
         adjacency=adjacency,
-        protects=source.units.protects,
-        records=source.schema.records,
         unit=clip.radius**2 / (require_rows(rows) if replace else 1),
         count=rows if replace else None,
         exact=clip.transform is None and sums_are_exact(),
     )
-    return source.represented(statistic)
 
 
 def unscaled(view: BasisProduct, noisy: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -41,17 +41,15 @@ def value_counts(
         means, found = _grouped(means[found], blocks[found], int(blocks.max()) + 1)
     brackets = np.searchsorted(ends[1:-1], means[found], side="right")
     counts = np.bincount(brackets, minlength=ends.size - 1)[::-1]
-    statistic = Bounded(
+    return Bounded.over(
+        source,
         value=FixedPoint(counts.astype(np.int64), 0),
         sensitivities=histogram_sensitivities(adjacency),
         adjacency=adjacency,
-        protects=source.units.protects,
-        records=source.schema.records,
         unit=1.0,
         count=rows,
         exact=True,
     )
-    return source.represented(statistic)
 
 
 def _unit_means(

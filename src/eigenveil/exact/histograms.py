@@ -69,17 +69,15 @@ def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     rows = limit_rows(int(counts.sum()), source.n_columns)
     if adjacency.count_is_public:
         require_rows(rows)
-    statistic = Bounded(
+    return Bounded.over(
+        source,
         value=FixedPoint(counts, 0),
         sensitivities=histogram_sensitivities(adjacency),
         adjacency=adjacency,
-        protects=source.units.protects,
-        records=source.schema.records,
         unit=clip.row_norm,
         count=rows if adjacency.count_is_public else None,
         exact=clip.transform is None,
     )
-    return source.represented(statistic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +118,15 @@ def distance_counts(
     rows = source.count_units() if public else None
     if rows is not None:
         require_rows(limit_rows(rows, source.n_columns))
-    statistic = Bounded(
+    return Bounded.over(
+        source,
         value=FixedPoint(counts, -DistanceCounts.BITS),
         sensitivities=histogram_sensitivities(adjacency),
         adjacency=adjacency,
-        protects=source.units.protects,
-        records=source.schema.records,
         unit=clip.row_norm,
         count=rows,
         exact=clip.transform is None,
     )
-    return source.represented(statistic)
 
 
 def _exponents(source: RowSource, clip: Clip) -> Iterator[NDArray[np.int64]]:
@@ -193,17 +189,15 @@ def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
     if public:
         require_rows(rows)
     most = math.nextafter(math.sqrt(2 * d if public else d), math.inf)
-    statistic = Bounded(
+    return Bounded.over(
+        source,
         value=FixedPoint(counts.reshape(d, -1), 0),
         sensitivities={"l2": most, "l1": 2.0 * d if public else float(d)},
         adjacency=adjacency,
-        protects=source.units.protects,
-        records=source.schema.records,
         unit=1.0,
         count=rows if public else None,
         exact=clip.transform is None,
     )
-    return source.represented(statistic)
 
 
 def _entry_brackets(source: RowSource, clip: Clip) -> Iterator[NDArray[np.intp]]:
@@ -268,12 +262,11 @@ def level_counts(source: RowSource, column: str, adjacency: Adjacency) -> LevelC
     if public:
         require_rows(limit_rows(rows, source.n_columns))
     levels = sorted(counts)
-    return LevelCounts(
+    return LevelCounts.over(
+        source,
         value=FixedPoint(np.array([counts[level] for level in levels], dtype=np.int64), 0),
         sensitivities=histogram_sensitivities(adjacency),
         adjacency=adjacency,
-        protects=source.units.protects,
-        records=source.schema.records,
         unit=1.0,
         count=rows if public else None,
         exact=True,
@@ -404,14 +397,12 @@ def score_counts(source: RowSource, clip: Clip, frame: Frame, adjacency: Adjacen
     rows = limit_rows(source.count_units(), source.n_columns) if public else None
     if rows is not None:
         require_rows(rows)
-    statistic = Bounded(
+    return Bounded.over(
+        source,
         value=FixedPoint(counts, -ScoreCounts.BITS),
         sensitivities=histogram_sensitivities(adjacency),
         adjacency=adjacency,
-        protects=source.units.protects,
-        records=source.schema.records,
         unit=1.0,
         count=rows,
         exact=clip.transform is None,
     )
-    return source.represented(statistic)

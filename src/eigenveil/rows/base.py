@@ -8,7 +8,7 @@ that is made of another one passes the question on, so that nobody has to look i
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +20,11 @@ from eigenveil.privacy.adjacency import ROW, Unit
 from eigenveil.rows.file_guard import Fingerprint, Readings
 from eigenveil.rows.frames import as_table
 
-if TYPE_CHECKING:
-    from eigenveil.exact.bounded import Bounded
-
 _CHUNK_BYTES = 1 << 24
 _SUMMED_ROWS = 1 << 27  # by one compiled pass, whose sum of integers int64 holds
 _LONG_ROW = 1 << 12  # columns of rows that are copied one by one
 
-Statistic = TypeVar("Statistic", bound="Bounded")
+Statistic = TypeVar("Statistic")
 
 Lookup = Callable[[NDArray[np.intp], NDArray[np.float64]], None]
 
@@ -67,6 +64,22 @@ class RowSum(Protocol):
         ...
 
 
+class StandsFor(Protocol):
+    """A larger table that rows stand for; the planner has such rows."""
+
+    def whole(self, statistic: Statistic) -> Statistic:
+        """Return a statistic of the rows as it is of the larger table."""
+        ...
+
+    def sample(self, rows: "RowSource", share: float) -> "RowSource":
+        """Return rows that stand for a random share of the table."""
+        ...
+
+    def drawn(self, rows: "RowSource", size: int) -> "RowSource":
+        """Return rows that stand for ``size`` drawn ones."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
     """Public facts about a table that are known before any row is read.
@@ -87,6 +100,8 @@ class Schema:
         Whether nothing shows how many rows there are, or that there are any.
     records : range, optional
         Positions of the records of a batch; None for a whole table.
+    stands_for : StandsFor, optional
+        A larger table; None where the rows are the table.
 
     """
 
@@ -97,6 +112,7 @@ class Schema:
     undecided: tuple[str, ...] = ()
     hides_count: bool = True
     records: range | None = None
+    stands_for: StandsFor | None = None
 
 
 class Units:
@@ -336,20 +352,6 @@ class RowSource(ABC):
 
     def grouped_by(self, ids: Any) -> "RowSource | None":
         """Return the rows with an id for each, where that is the source's to say; else None."""
-        return None
-
-    # What rows that stand for others answer; the planner has such ones.
-
-    def represented(self, statistic: Statistic) -> Statistic:
-        """Return a statistic of these rows as it is of the table that they stand for: itself."""
-        return statistic
-
-    def sample_of(self, share: float) -> "RowSource | None":
-        """Return a sample where none need be drawn; None where it is."""
-        return None
-
-    def standing_for(self, rows: int) -> "RowSource | None":
-        """Return rows that stand for ``rows`` drawn ones; None where they have to be drawn."""
         return None
 
     # What becomes of the rows.

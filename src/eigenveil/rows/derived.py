@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
 from eigenveil.messages import REPLACE_ONE, option
 from eigenveil.privacy.adjacency import Adjacency, Unit
-from eigenveil.rows.base import RowSource, Schema, Statistic, Units, chunk_rows
+from eigenveil.rows.base import RowSource, Schema, Units, chunk_rows
 from eigenveil.rows.maps import RowwiseSource
 from eigenveil.rows.memory import ArraySource, Batch
 from eigenveil.rows.units import UnitSource
@@ -74,7 +74,6 @@ class PairedSource(RowSource):
         require_public_count(adjacency, persons=False)
         self.n_columns = source.n_columns
         self.schema, self.units = source.schema, source.units
-        self._base = source
         n, self._lookup = source.lookup()
         check_pairs(n, persons=False)
         half = n // 2
@@ -85,10 +84,6 @@ class PairedSource(RowSource):
     def n_rows(self) -> int:
         """Number of pairs."""
         return len(self._pairs)
-
-    def represented(self, statistic: Statistic) -> Statistic:
-        """Return a statistic of these pairs as it is of those of the table the rows stand for."""
-        return self._base.represented(statistic)
 
     def in_random_order(self) -> "PairedSource":
         """Return the same pairs as they were drawn, so that a batch of them is a random one."""
@@ -214,9 +209,9 @@ def sampled(
         raise UnsupportedNotionError("a sample of rows needs ", REPLACE_ONE)
 
     def drawn(rows: RowSource) -> RowSource:
-        known = rows.sample_of(share)
-        if known is not None:
-            return known
+        table = rows.schema.stands_for
+        if table is not None and rows.in_memory is not None:
+            return table.sample(rows, share)
         n = count_checked(rows, check)
         return ArraySource(rows.rows_at(sample(n, math.ceil(share * n))))
 
@@ -280,9 +275,9 @@ def drawn_rows(
     """
 
     def drawn(rows: RowSource) -> RowSource:
-        known = rows.standing_for(size)
-        if known is not None:
-            return DrawnRows(known)
+        table = rows.schema.stands_for
+        if table is not None and rows.in_memory is not None:
+            return DrawnRows(table.drawn(rows, size))
         n = count_checked(rows, check)
         places = order(max(n, size))[:size]
         increasing = np.argsort(places)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.numerics.integers import Integers
-from eigenveil.rows.base import RowSource, RowSum, Schema, Statistic, Units
+from eigenveil.rows.base import RowSource, RowSum, Schema, Units
 from eigenveil.rows.memory import ArraySource
 
 _MAX_SCALED_ENTRY = 1e300
@@ -83,13 +83,6 @@ class RowwiseSource(RowSource):
     def summed(self, what: RowSum) -> tuple[Integers, ...]:
         """Return a sum over changed rows, which are changed where ``base`` has them."""
         return self.base.summed(_OfChanged(self, what))
-
-    def represented(self, statistic: Statistic) -> Statistic:
-        """Return a statistic of these rows as it is of the table that those of ``base`` stand for.
-
-        Only the planner has rows that stand for others.
-        """
-        return self.base.represented(statistic)
 
     def of_other(self, base: RowSource) -> "RowwiseSource":
         """Return rows of another source, changed alike."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.rows.base import RowSource
+from eigenveil.rows.base import RowSource, Schema, Units
 
 
 @runtime_checkable
@@ -99,7 +99,14 @@ class MatrixBatch:
 
     def __init__(self, parts: Sequence[MatrixChunk], first: int) -> None:
         self._parts = parts
-        self.records = range(first, first + sum(map(len, parts)))
+        self.units = Units()
+        self.schema = Schema(records=range(first, first + sum(map(len, parts))))
+
+    @property
+    def records(self) -> range:
+        """Positions of the records."""
+        assert self.schema.records is not None  # of a batch
+        return self.schema.records
 
     def products(
         self, columns: NDArray[np.float64], at_a_time: int

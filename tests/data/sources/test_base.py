@@ -135,6 +135,16 @@ def test_all_rows_keep_their_owners(kind, around):
     assert np.array_equal(np.bincount(units), source.units.sizes)
 
 
+def test_statistics_learn_from_their_rows_whose_and_which_these_are():
+    """But for sums over days, of which one object keeps the units."""
+    package = Path(eigenveil.__file__).parent
+    texts = {str(path.relative_to(package)): path.read_text() for path in package.rglob("*.py")}
+    kinds = "|".join(["Bounded", *re.findall(r"class (\w+)\(Bounded\)", "".join(texts.values()))])
+    made = re.compile(rf"(?<!class )\b({kinds})\((?!Bounded)")
+    found = {name for name, text in texts.items() if made.search(text)}
+    assert found == {"exact/bounded.py", "exact/daily_moments.py"}  # a repr, and sums over days
+
+
 def test_nobody_asks_for_the_class_of_a_source():
     """But for `open_rows`, which tells sources from tables."""
     package = Path(eigenveil.__file__).parent

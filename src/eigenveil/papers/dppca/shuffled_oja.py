@@ -109,14 +109,14 @@ def shuffled_records(
         # With what rounding x'w to 2^-b adds to the first sum.
         sensitivity = 1 + view.skew + 2.0**-FRACTION_BITS
         in_order = partial(_rows, records, clip, away, order)
-    return ShuffledRecords(
+    return ShuffledRecords.over(
+        records,
         value=first.value,
         sensitivities={"l2": sensitivity},
         adjacency=adjacency,
         unit=clip.radius**2,
         count=len(order),
         exact=False,  # products are floats
-        records=records.records,
         start=start,
         away=away,
         in_order=in_order,
