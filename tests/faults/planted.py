@@ -64,8 +64,8 @@ LEAVES = [
     fault(
         "fourth-moments: squares of rows that are not clipped",
         "exact/row_maps.py",
-        "rows /= self._clip.row_norm * np.maximum(1.0, relative)[:, None]",
-        "rows /= self._clip.row_norm",
+        "squares /= self.clip.row_norm * np.maximum(1.0, relative)[:, None]",
+        "squares /= self.clip.row_norm",
         "tests/data/sources/test_limits.py",
     ),
     fault(
@@ -156,15 +156,15 @@ LEAVES = [
     fault(
         "rows on circles: the reach of one circle for all",
         "exact/row_maps.py",
-        "self.reach = math.sqrt(self.n_columns / 2)",
-        "self.reach = math.sqrt(source.n_columns)",
+        "return math.sqrt(columns / 2)",
+        "return math.sqrt(columns / self.circles)",
         "tests/data/sources/test_circle.py",
         "-k",
         "same_length",
     ),
     fault(
         "a wrapper that loses its units",
-        "rows/maps.py",
+        "rows/base.py",
         "return self.base.units",
         "return Units()",
         "tests/data/sources/test_base.py",
@@ -173,9 +173,9 @@ LEAVES = [
     ),
     fault(
         "a wrapper that loses the positions of its records",
-        "rows/maps.py",
-        "return replace(self.base.schema, feature_names=names",
-        "return replace(self.base.schema, records=None, feature_names=names",
+        "rows/base.py",
+        "return replace(base, feature_names=names",
+        "return replace(base, records=None, feature_names=names",
         "tests/data/sources/test_arrays.py",
     ),
     fault(
@@ -542,9 +542,9 @@ WRAPPERS = [
     fault(
         "scaled: scales of the rows themselves",
         "mechanisms/column_scale.py",
-        "released = self.inner.run(ScaledSource(source, scale), about, gate)",
+        "released = self.inner.run(source.map(Divide(scale)), about, gate)",
         "scale = np.nanstd(np.vstack([*source.chunks()]), axis=0)\n"
-        "        released = self.inner.run(ScaledSource(source, scale), about, gate)",
+        "        released = self.inner.run(source.map(Divide(scale)), about, gate)",
         REPLAY,
         "-k",
         "draws and scaled",

@@ -8,10 +8,10 @@ import pytest
 
 from eigenveil.exact import Clip, value_counts
 from eigenveil.exceptions import InvalidBudgetError, InvalidDataError, UnsupportedNotionError
-from eigenveil.mechanisms import ColumnsSource, Gate, MedianOfMeans, blocks_of, findable, free_ends
+from eigenveil.mechanisms import Gate, MedianOfMeans, blocks_of, findable, free_ends
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency, Pure
-from eigenveil.rows import GroupedSource, open_rows
+from eigenveil.rows import GroupedSource, TakeColumns, open_rows
 from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -155,7 +155,7 @@ def test_free_brackets_are_public_ordered_and_reach_as_far_as_rows_may():
 
 
 def _column(rows):
-    return ColumnsSource(case.open_rows(rows), slice(0, 1))
+    return case.open_rows(rows).map(TakeColumns(slice(0, 1)))
 
 
 def _query(block):

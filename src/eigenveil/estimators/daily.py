@@ -44,7 +44,7 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.rows.base import RowSource
-from eigenveil.rows.maps import ScaledSource
+from eigenveil.rows.maps import Divide
 from eigenveil.rows.memory import ArraySource, require_hidden_count
 from eigenveil.rows.open import is_streamed, open_rows
 
@@ -215,7 +215,7 @@ class DailyEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
         rows = _held(source)
         plan.clip.check(rows)
         moments = DailyMoments.none(plan.width) if days.sums is None else days.moments
-        counted = moments.and_then(ScaledSource(source, plan.scale), plan.clip)
+        counted = moments.and_then(source.map(Divide(plan.scale)), plan.clip)
         if counted.count == 0 and plan.adjacency.count_is_public:
             raise InvalidDataError("the table has no rows: check the file, the filter or the path")
         names = getattr(self, "feature_names_in_", None)

@@ -32,7 +32,7 @@ from eigenveil.privacy.cost import cost_to_dict
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.derived import shuffled
-from eigenveil.rows.maps import ScaledSource
+from eigenveil.rows.maps import Divide
 from eigenveil.rows.memory import ArraySource
 from eigenveil.rows.open import is_streamed, open_rows
 from eigenveil.rows.units import grouped
@@ -303,7 +303,7 @@ class StreamingPCA(ComponentEstimator):
             del X, groups
             plan = planned(self, stream.settings)
             if plan.scale is not None:
-                source = ScaledSource(source, plan.scale)
+                source = source.map(Divide(plan.scale))
             run = self._run(stream, plan)
             stream.require_new(label)
             arrival = None

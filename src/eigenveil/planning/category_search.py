@@ -37,7 +37,7 @@ from eigenveil.privacy.ledger_file import Entry
 from eigenveil.privacy.privacy_filters import adaptive_part
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.derived import count_checked
-from eigenveil.rows.maps import ScaledSource
+from eigenveil.rows.maps import Divide
 from eigenveil.text import listed, printable
 
 _LEVELS = Phrase(
@@ -128,7 +128,7 @@ class LevelSearch:
         self.whole(plan, ledger)
         rows = source.with_one_level_each()
         if request.column_scale is not None:
-            rows = ScaledSource(rows, request.column_scale)
+            rows = rows.map(Divide(request.column_scale))
         count_checked(rows, plan.start.check)
         require_memory(plan.memory)
         gate = Gate(

@@ -7,7 +7,7 @@ that is made of another one passes the question on, so that nobody has to look i
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
@@ -23,6 +23,7 @@ from eigenveil.rows.frames import as_table
 _CHUNK_BYTES = 1 << 24
 _SUMMED_ROWS = 1 << 27  # by one compiled pass, whose sum of integers int64 holds
 _LONG_ROW = 1 << 12  # columns of rows that are copied one by one
+_BLOCK_BYTES, _LEAST_ROWS = 1 << 21, 256  # changed at a time, so that they stay in cache
 
 Statistic = TypeVar("Statistic")
 
@@ -370,8 +371,127 @@ class RowSource(ABC):
         """
         return change(self)
 
+    def map(self, change: "RowMap") -> "RowSource":
+        """Return the rows, each changed by itself."""
+        return MappedRows(self, change)
+
     def _checked(self, chunk: Any) -> NDArray[Any]:
         table = as_table(chunk)
         if table.shape[1] != self.n_columns:
             raise InvalidDataError("every chunk must have the same number of columns")
         return table
+
+
+class RowMap(ABC):
+    """A change of single rows by public or released numbers, as a frozen dataclass.
+
+    A changed row depends on its own row alone, to the last bit: neighbouring tables then differ in
+    what they differed in before, and rows keep their owners.
+    """
+
+    linear: ClassVar[bool] = False  # differences of rows may be taken first
+
+    @abstractmethod
+    def __call__(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return changed rows."""
+
+    def width(self, n_columns: int) -> int:
+        """Return the number of columns of changed rows."""
+        return n_columns
+
+    def names(self, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        """Return the names of their columns, of those before; None where they have none."""
+        return None
+
+    def summed(self, rows: NDArray[Any], clip: Any) -> tuple[Any, NDArray[np.float64] | None]:
+        """Return changed rows, and the sum of their integers where a compiled pass knows it."""
+        changed = self(rows)
+        return changed, clip.sum_of_integers(changed)
+
+
+class MappedRows(RowSource):
+    """Rows of another source, ``base``, each changed by itself; what is asked is asked of them."""
+
+    def __init__(self, base: RowSource, change: RowMap) -> None:
+        self.base = base
+        self.change = change
+        self.n_columns = change.width(base.n_columns)
+        self.rereadable = base.rereadable
+
+    @property
+    def schema(self) -> Schema:  # type: ignore[override]
+        """That of ``base``, with other columns."""
+        base = self.base.schema
+        names = self.change.names(base.feature_names)
+        return replace(base, feature_names=names, table_columns=(), undecided=())
+
+    @property
+    def units(self) -> Units:  # type: ignore[override]
+        """Those of ``base``."""
+        return self.base.units
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows of ``base``."""
+        return self.base.n_rows
+
+    @property
+    def kinds(self) -> NDArray[np.intp] | None:
+        """The kind of each row of ``base``. Private."""
+        return self.base.kinds
+
+    def keep_order(self) -> None:
+        """Refuse readings of ``base`` in which rows come in another order."""
+        self.base.keep_order()
+
+    def count_rows(self) -> int:
+        """Return the number of rows of ``base``, none of which is changed for it."""
+        return self.base.count_rows()
+
+    def chunks(self) -> Iterator[NDArray[Any]]:
+        """Yield changed chunks."""
+        return map(self.change, self.base.tables())
+
+    def summed(self, what: RowSum) -> tuple[Integers, ...]:
+        """Return a sum over changed rows, which are changed where ``base`` has them."""
+        return self.base.summed(_ChangedSum(self.change, what))
+
+    def before_scaling(self, change: Callable[[RowSource], RowSource]) -> RowSource:
+        """Return what ``change`` makes of the rows of ``base``, divided afterwards."""
+        if not self.change.linear:
+            return change(self)
+        return self.base.before_scaling(change).map(self.change)
+
+    def unit_tables(self) -> Iterator[tuple[NDArray[Any], NDArray[np.intp] | None]]:
+        """Yield changed rows, some at a time, and whose they are."""
+        for rows, owners in self._blocks():
+            yield self.change(rows), owners
+
+    def summed_tables(self, clip: Any) -> Iterator[SummedRows]:
+        """Yield rows, their units, and the sum of their integers where a compiled pass knows it."""
+        for rows, owners in self._blocks():
+            if owners is None:
+                changed, known = self.change.summed(rows, clip)
+                yield changed, None, known
+            else:
+                yield self.change(rows), owners, None
+
+    def _blocks(self) -> Iterator[tuple[NDArray[Any], NDArray[np.intp] | None]]:
+        """Yield rows of ``base``, some at a time, and whose they are."""
+        size = max(_LEAST_ROWS, _BLOCK_BYTES // (8 * max(1, self.n_columns)))
+        for chunk, owners in self.base.unit_tables():
+            for start in range(0, len(chunk), size):
+                part = slice(start, start + size)
+                yield chunk[part], None if owners is None else owners[part]
+
+
+@dataclass(frozen=True, slots=True)
+class _ChangedSum:
+    """A sum over rows that are changed first; it may travel to where they lie."""
+
+    change: RowMap
+    what: RowSum
+
+    def of(self, source: RowSource) -> tuple[Integers, ...]:
+        """Return the sum over rows of ``source``, changed. Private."""
+        return self.what.of(source.map(self.change))

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
 from eigenveil.messages import REPLACE_ONE, option
+from eigenveil.numerics.integers import Integers
 from eigenveil.privacy.adjacency import Adjacency, Unit
-from eigenveil.rows.base import RowSource, Schema, Units, chunk_rows
-from eigenveil.rows.maps import RowwiseSource
+from eigenveil.rows.base import MappedRows, RowSource, RowSum, Schema, Units, chunk_rows
+from eigenveil.rows.maps import Unchanged
 from eigenveil.rows.memory import ArraySource, Batch
 from eigenveil.rows.units import UnitSource
 
@@ -213,7 +214,7 @@ def sampled(
         if table is not None and rows.in_memory is not None:
             return table.sample(rows, share)
         n = count_checked(rows, check)
-        return ArraySource(rows.rows_at(sample(n, math.ceil(share * n))))
+        return ArraySource(rows.rows_at(sample(n, math.ceil(share * n))), rows.schema.feature_names)
 
     return source.before_scaling(drawn)
 
@@ -244,7 +245,7 @@ class DrawnRow(Unit):
     __slots__ = ()
 
 
-class DrawnRows(RowwiseSource):
+class DrawnRows(MappedRows):
     """A public number of rows, drawn at random in secret from a table with a private number.
 
     What they protect is an object of its own, so that statistics of these rows can be told from all
@@ -252,7 +253,7 @@ class DrawnRows(RowwiseSource):
     """
 
     def __init__(self, rows: RowSource) -> None:
-        super().__init__(rows, rows.n_columns, rows.schema.feature_names)
+        super().__init__(rows, Unchanged())
         self._units = Units(DrawnRow())
 
     @property
@@ -260,9 +261,9 @@ class DrawnRows(RowwiseSource):
         """The drawn rows, each by itself."""
         return self._units
 
-    def of_rows(self, chunk: NDArray[Any]) -> NDArray[Any]:
-        """Return the rows as they are."""
-        return chunk
+    def summed(self, what: RowSum) -> tuple[Integers, ...]:
+        """Return a sum over the drawn rows, by reading them here. Private."""
+        return what.of(self)
 
 
 def drawn_rows(

@@ -25,7 +25,7 @@ from eigenveil.exact import (
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.numerics import integers
 from eigenveil.privacy import Adjacency
-from eigenveil.rows import PairedSource, ScaledSource, grouped, open_rows, sampled
+from eigenveil.rows import Divide, PairedSource, grouped, open_rows, sampled
 
 da = pytest.importorskip("dask.array", reason="needs the extra dask")
 dd = pytest.importorskip("dask.dataframe", reason="needs the extra dask")
@@ -76,8 +76,8 @@ def test_sums_have_the_bits_of_one_machine_under_any_partitioning(sizes):
     expected = open_rows(ROWS)
     assert_same(open_rows(partitioned(ROWS, sizes)), expected)
     scale = np.arange(1.0, D + 1)
-    scaled = ScaledSource(open_rows(partitioned(ROWS, sizes)), scale)
-    assert_same(scaled, ScaledSource(expected, scale))
+    scaled = open_rows(partitioned(ROWS, sizes)).map(Divide(scale))
+    assert_same(scaled, expected.map(Divide(scale)))
 
 
 def test_columns_may_be_split_and_numbers_of_rows_unknown():

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 import eigenveil
-from eigenveil.exact import Clip, ProjectedSource
+from eigenveil.exact import Clip, Project
 from eigenveil.privacy import GROUP, ROW, Adjacency
 from eigenveil.rows import (
     ArraySource,
     Batch,
+    Divide,
     GroupedSource,
     IterableSource,
     PairedSource,
     RowSource,
-    ScaledSource,
     open_rows,
     paired,
     shuffled,
@@ -34,7 +34,7 @@ def test_sources_leave_the_handling_of_floats_to_their_reader():
     rows = open_rows(np.ones((4, 2)))
     for source in (
         PairedSource(rows, Adjacency.REPLACE_ONE, np.random.default_rng(4).permutation),
-        ScaledSource(rows, np.ones(2)),
+        rows.map(Divide(np.ones(2))),
     ):
         for _ in source.chunks():
             assert np.geterr() == expected
@@ -85,10 +85,10 @@ ANSWERS = {
 }
 WRAPPED = {
     "alone": lambda source: source,
-    "scaled": lambda source: ScaledSource(source, np.array([1.0, 2.0, np.inf])),
-    "projected": lambda source: ProjectedSource(source, Clip(row_norm=1.0), BASIS),
-    "twice": lambda source: ProjectedSource(
-        ScaledSource(source, np.full(3, 2.0)), Clip(row_norm=1.0), BASIS
+    "scaled": lambda source: source.map(Divide(np.array([1.0, 2.0, np.inf]))),
+    "projected": lambda source: source.map(Project(Clip(row_norm=1.0), BASIS)),
+    "twice": lambda source: source.map(Divide(np.full(3, 2.0))).map(
+        Project(Clip(row_norm=1.0), BASIS)
     ),
 }
 

@@ -9,10 +9,10 @@ from eigenveil import PrivatePCA
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy import ROW, Adjacency
 from eigenveil.rows import (
+    Divide,
     GroupedSource,
     IterableSource,
     RowSource,
-    ScaledSource,
     is_streamed,
     open_rows,
     require_hidden_count,
@@ -90,9 +90,9 @@ def test_what_lacks_a_member_is_no_source():
 
 def test_chunks_show_whether_there_are_rows_unless_their_columns_are_stated():
     shown, hidden = IterableSource([np.ones((2, 3))]), IterableSource([], n_columns=3)
-    for source in (shown, ScaledSource(shown, np.ones(3)), GroupedSource(shown, [1, 2])):
+    for source in (shown, shown.map(Divide(np.ones(3))), GroupedSource(shown, [1, 2])):
         require_hidden_count(source, Adjacency.REPLACE_ONE)
         with pytest.raises(InvalidParameterError, match="n_columns=d"):
             require_hidden_count(source, Adjacency.ADD_REMOVE)
-    for source in (hidden, ScaledSource(hidden, np.ones(3)), GroupedSource(hidden, [])):
+    for source in (hidden, hidden.map(Divide(np.ones(3))), GroupedSource(hidden, [])):
         require_hidden_count(source, Adjacency.ADD_REMOVE)

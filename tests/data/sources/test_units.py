@@ -9,11 +9,11 @@ from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy import GROUP, Adjacency, Unit
 from eigenveil.rows import (
     ArraySource,
+    Divide,
     GroupedSource,
     IterableSource,
     LabelledSource,
     PairedSource,
-    ScaledSource,
     open_rows,
 )
 from tests.data.persons import CLIP, STATISTICS, listed
@@ -23,7 +23,7 @@ REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 
 def test_rows_of_persons_are_not_read_as_plain_rows():
     source = listed([np.ones((4, 2)), np.zeros((4, 2))])
-    for refusing in (source, ScaledSource(source, np.ones(2))):
+    for refusing in (source, source.map(Divide(np.ones(2)))):
         with pytest.raises(InvalidParameterError, match="protected together"):
             list(refusing.tables())
         with pytest.raises(InvalidParameterError, match="protected together"):

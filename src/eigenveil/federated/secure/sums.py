@@ -37,7 +37,7 @@ from eigenveil.privacy.ledger import Ledger
 from eigenveil.privacy.ledger_file import Entry
 from eigenveil.privacy.shared_noise import SharedNoise
 from eigenveil.rows.base import RowSource
-from eigenveil.rows.maps import ScaledSource
+from eigenveil.rows.maps import Divide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ class Sums:
             )
         self._names, self._rows = names, source
         if agreement.scale is not None and source.n_columns == agreement.n_columns:
-            self._rows = ScaledSource(source, np.array(agreement.scale))
+            self._rows = source.map(Divide(np.array(agreement.scale)))
 
     def check(self) -> None:
         """Refuse, as far as public numbers tell, what could not be answered to the end or paid."""
