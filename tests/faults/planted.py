@@ -229,7 +229,7 @@ LEAVES = [
     fault(
         "persons of a loader that is read once, in any order",
         "rows/memory.py",
-        "if self.rereadable:\n            self.fingerprint()",
+        "if self.rereadable:\n            fingerprint(self)",
         "if self.rereadable:\n            pass",
         "tests/data/sources/test_readings.py",
     ),
@@ -571,7 +571,7 @@ WRAPPERS = [
         "median-of-means: neighbours in the table are blocks",
         "mechanisms/median_of_means.py",
         "order = gate.order(public_rows(source))",
-        "order = np.arange(source.count_units())",
+        "order = np.arange(public_rows(source))",
         REPLAY,
         "-k",
         "draws and median",

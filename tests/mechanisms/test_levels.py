@@ -104,6 +104,10 @@ class Levelled(MappedRows):
     def __init__(self, base):
         super().__init__(base, Unchanged())
 
+    @property
+    def table(self):
+        return self
+
     def levels_of(self, column):
         for chunk, units in self.base.unit_tables():
             with np.errstate(all="ignore"):

@@ -11,7 +11,7 @@ from eigenveil.exceptions import InvalidBudgetError, InvalidDataError, Unsupport
 from eigenveil.mechanisms import Gate, MedianOfMeans, blocks_of, findable, free_ends
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency, Pure
-from eigenveil.rows import GroupedSource, TakeColumns, open_rows
+from eigenveil.rows import GroupedSource, TakeColumns, count_units, open_rows
 from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -162,7 +162,7 @@ def _query(block):
     def query(rows, adjacency):
         source, blocks = _column(rows), None
         if block > 1:
-            order = case.Arranged.order(source.count_units())
+            order = case.Arranged.order(count_units(source))
             blocks = np.empty_like(order)
             blocks[order] = np.floor(np.arange(order.size) / block).astype(int)
         return value_counts(source, np.linspace(-1.0, 1.0, 4097), adjacency, blocks)

@@ -22,7 +22,7 @@ from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics import integers
 from eigenveil.numerics.integers import Integers
 from eigenveil.privacy.adjacency import GROUP, Unit
-from eigenveil.rows.base import RowSource, RowSum, Schema, Units
+from eigenveil.rows.base import RowSource, RowSum, Schema, Units, fingerprint
 from eigenveil.rows.file_guard import Fingerprint, changed
 from eigenveil.rows.memory import ArraySource
 from eigenveil.rows.open import open_rows
@@ -54,7 +54,7 @@ class PartSum:
             raise InvalidDataError(
                 "a worker's BLAS does not add up integers exactly: install another numpy there"
             )
-        return SumsOfParts(self.what.of(source), np.array([[number, *source.fingerprint()]]))
+        return SumsOfParts(self.what.of(source), np.array([[number, *fingerprint(source)]]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class _Marked:
 
     def __call__(self, part: Any, given: Any) -> tuple[Any, NDArray[np.int64]]:
         source = opened_part(part)
-        return self.of_part(source, given), source.fingerprint()
+        return self.of_part(source, given), fingerprint(source)
 
 
 def opened_part(part: Any) -> RowSource:

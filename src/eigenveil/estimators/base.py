@@ -39,7 +39,7 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.report.views import unknown_turns
-from eigenveil.rows.base import RowSource
+from eigenveil.rows.base import RowSource, decided, with_one_level_each
 from eigenveil.rows.columns import parsed_encode
 from eigenveil.rows.features import DaysSince, Feature, Levels
 from eigenveil.rows.frames import as_table, is_frame, native
@@ -73,8 +73,8 @@ def open_table(
     if is_streamed(X):
         source = open_rows(X)
         require_hidden_count(source, adjacency)  # before a first chunk shows that there is one
-        if getattr(estimator, "on_invalid", "zero") == "raise":
-            source.refuse_text()  # which would be refused anyway
+        if getattr(estimator, "on_invalid", "zero") == "raise" and source.table is not None:
+            source.table.refuse_text()  # which would be refused anyway
         name_columns(estimator, source)
     else:
         source = ArraySource(check_table(estimator, X, reset=True))
@@ -124,8 +124,7 @@ def per_row(
     check_is_fitted(estimator)
     if not is_streamed(X):
         return of_rows(check_table(estimator, X, reset=False))
-    source = open_rows(X).plain
-    source = source.decided(getattr(estimator, "levels_", {}))
+    source = decided(open_rows(X).plain, getattr(estimator, "levels_", {}))
     check_columns(estimator, source)
     none = of_rows(np.empty((0, source.n_columns)))
     return np.concatenate([none, *map(of_rows, source.tables())])
@@ -259,7 +258,7 @@ def foresee_release(
 
         search = LevelSearch(budget=asked["budget"], columns=columns)
         asked |= {"left": search.left()}
-        source = source.with_one_level_each()
+        source = with_one_level_each(source)
         name_columns(estimator, source)
     else:
         source = _of_kinds(estimator, source, kinds, asked)
@@ -435,13 +434,13 @@ def _with_levels(
 
     search = LevelSearch(budget=asked["budget"], columns=_undecided(source, kinds))
     asked |= {"left": search.left()}
-    like = source.with_one_level_each()
+    like = with_one_level_each(source)
     name_columns(estimator, like)
     first = planned(_request(estimator, like, releases, **asked))
     warn_of_weakness(search.budget, first.n_rows)
     found = search.run(source, first, ledger=ledger, noise=noise)
     with found.named_in_errors(ledger):
-        source = source.decided(found.levels)
+        source = decided(source, found.levels)
         name_columns(estimator, source)
         estimator.levels_ = found.levels
         if kinds is not None and kinds.levels is None:

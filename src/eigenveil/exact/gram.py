@@ -27,7 +27,7 @@ from eigenveil.exact.clip import BLOCK_BYTES, FRACTION_BITS, SHARE_BITS, Clip
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics.integers import ExactSum, FixedPoint, Integers, fitted, widened
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.rows.base import RowSource
+from eigenveil.rows.base import RowSource, count_units
 
 _EXACT_ROWS = 1 << (53 - 2 * FRACTION_BITS)
 _FEW_COLUMNS = 512
@@ -440,7 +440,7 @@ def public_rows(source: RowSource) -> int:
 
     Rows are read only where the source does not know.
     """
-    return require_rows(limit_rows(source.count_units(), source.n_columns))
+    return require_rows(limit_rows(count_units(source), source.n_columns))
 
 
 def require_rows(rows: int) -> int:

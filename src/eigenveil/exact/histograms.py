@@ -31,7 +31,7 @@ from eigenveil.exact.clip import BLOCK_BYTES, NO_EXPONENT, Clip
 from eigenveil.exact.gram import limit_rows, require_rows
 from eigenveil.numerics.integers import FixedPoint, fitted, widened
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.rows.base import RowSource
+from eigenveil.rows.base import RowSource, count_units
 from eigenveil.rows.file_guard import changed
 
 _WEIGHT_BITS = 30
@@ -115,7 +115,7 @@ def distance_counts(
     (counts,) = source.summed(DistanceCounts(clip, per_octave))
     public = adjacency.count_is_public
     limit_rows(int(counts.sum()) >> DistanceCounts.BITS, source.n_columns)  # before any charge
-    rows = source.count_units() if public else None
+    rows = count_units(source) if public else None
     if rows is not None:
         require_rows(limit_rows(rows, source.n_columns))
     return Bounded.over(
@@ -280,7 +280,8 @@ def _counted(source: RowSource, column: str) -> tuple[Counter[str], int]:
     counts: Counter[str] = Counter()
     persons: dict[int, Counter[str]] = {}
     rows = 0
-    for levels, units in source.levels_of(column):
+    assert source.table is not None  # which has the column
+    for levels, units in source.table.levels_of(column):
         rows += len(levels)
         if units is None:
             counts.update(level for level in levels if level is not None)
@@ -380,7 +381,8 @@ def row_kinds(source: RowSource, column: str, levels: Sequence[str]) -> NDArray[
     """Return for each row the number of its level in a column; one more for all others. Private."""
     places = {level: place for place, level in enumerate(levels)}
     found = [np.empty(0, dtype=np.intp)]
-    for named, _ in source.levels_of(column):
+    assert source.table is not None  # which has the column
+    for named, _ in source.table.levels_of(column):
         each = [len(levels) if n is None else places.get(n, len(levels)) for n in named]
         found.append(np.array(each, dtype=np.intp))
     return np.concatenate(found)
@@ -394,7 +396,7 @@ def score_counts(source: RowSource, clip: Clip, frame: Frame, adjacency: Adjacen
     """
     (counts,) = source.summed(ScoreCounts(clip, frame))
     public = adjacency.count_is_public
-    rows = limit_rows(source.count_units(), source.n_columns) if public else None
+    rows = limit_rows(count_units(source), source.n_columns) if public else None
     if rows is not None:
         require_rows(rows)
     return Bounded.over(

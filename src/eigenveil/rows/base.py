@@ -192,6 +192,8 @@ class RowSource(ABC):
         Whether `chunks` may be called more than once.
     readings : Readings, optional
         Compares readings of rows that do not lie in memory.
+    watch : callable, optional
+        Yields `chunks` of a source, and shows how far reading is.
     holds_matrices : bool
         Whether records are symmetric matrices, which only one-pass methods read.
 
@@ -202,6 +204,7 @@ class RowSource(ABC):
     units: Units = Units()
     rereadable: bool = True
     readings: Readings | None = None
+    watch: "Callable[[RowSource], Iterator[Any]] | None" = None
     holds_matrices: ClassVar[bool] = False
 
     @abstractmethod
@@ -225,27 +228,15 @@ class RowSource(ABC):
         """The rows alone, whosever they are, for what is done to single rows: scores."""
         return self
 
-    # Cells that are no numbers.
-
-    def levels_of(self, column: str) -> Iterator[tuple[list[str | None], Any]]:
-        """Yield the level of each row in a column, and whose the rows are. Private."""
-        raise NotImplementedError
+    @property
+    def table(self) -> "Table | None":
+        """The named columns that the rows are read from, some of them of text; None elsewhere."""
+        return None
 
     @property
     def kinds(self) -> NDArray[np.intp] | None:
         """Number of the kind that each row is shown as; None without. Private."""
         return None
-
-    def decided(self, levels: Mapping[str, Sequence[str]]) -> "RowSource":
-        """Return the same rows with these levels for undecided columns."""
-        return self
-
-    def with_one_level_each(self) -> "RowSource":
-        """Return the rows as if each undecided column had one level, to see how others are read."""
-        return self.decided(dict.fromkeys(self.schema.undecided, ("...",)))
-
-    def refuse_text(self) -> None:  # noqa: B027 - most sources know of no text
-        """Refuse columns of text by their names, which only words what would happen anyway."""
 
     # What takes reading.
 
@@ -254,32 +245,18 @@ class RowSource(ABC):
         known = self.n_rows
         return sum(len(chunk) for chunk in self.tables()) if known is None else known
 
-    def count_units(self) -> int:
-        """Return the number of rows, or of persons where they may own several."""
-        sizes = self.units.sizes
-        return self.count_rows() if sizes is None else len(sizes)
-
     def tables(self) -> Iterator[NDArray[Any]]:
         """Yield the chunks, each checked to be numbers of the right width.
 
         At their end, rows that are others than in an earlier reading are refused.
         """
-        tables = map(self._checked, self.chunks())
+        tables = map(self._checked, self._watched())
         return tables if self.readings is None else self.readings.compared(tables)
 
     def keep_order(self) -> None:
         """Refuse readings in which rows come in another order: something lies beside them."""
         if self.readings is not None:
             self.readings.in_order = True
-
-    def fingerprint(self) -> NDArray[np.int64]:
-        """Return the numbers of a `Fingerprint`; rows are read only where they are not known."""
-        if self.readings is not None and self.readings.first is not None:
-            return self.readings.first
-        found = Fingerprint()
-        for chunk, owners in self.unit_tables():
-            found.add(chunk, owners)
-        return found.numbers
 
     def unit_tables(self) -> Iterator[tuple[NDArray[Any], NDArray[np.intp] | None]]:
         """Yield checked chunks, and for each row the number of its unit; None where it is one."""
@@ -337,10 +314,6 @@ class RowSource(ABC):
         """Return integer rows where they are held already, on a device; None elsewhere. Private."""
         return None
 
-    def parts(self) -> "list[RowSource] | None":
-        """Return sources that make up this one and may travel to other machines; else None."""
-        return None
-
     def rows_at(self, places: NDArray[np.intp]) -> NDArray[Any]:
         """Return the rows at increasing places, in one pass."""
         found, seen = [np.empty((0, self.n_columns))], 0
@@ -375,11 +348,56 @@ class RowSource(ABC):
         """Return the rows, each changed by itself."""
         return MappedRows(self, change)
 
+    def _watched(self) -> Iterator[Any]:
+        return self.chunks() if self.watch is None else self.watch(self)
+
     def _checked(self, chunk: Any) -> NDArray[Any]:
         table = as_table(chunk)
         if table.shape[1] != self.n_columns:
             raise InvalidDataError("every chunk must have the same number of columns")
         return table
+
+
+def count_units(source: RowSource) -> int:
+    """Return the number of rows, or of persons where they may own several."""
+    sizes = source.units.sizes
+    return source.count_rows() if sizes is None else len(sizes)
+
+
+def fingerprint(source: RowSource) -> NDArray[np.int64]:
+    """Return the numbers of a `Fingerprint`; rows are read only where they are not known."""
+    if source.readings is not None and source.readings.first is not None:
+        return source.readings.first
+    found = Fingerprint()
+    for chunk, owners in source.unit_tables():
+        found.add(chunk, owners)
+    return found.numbers
+
+
+class Table(Protocol):
+    """Rows of a table whose columns have names, and may hold text."""
+
+    def levels_of(self, column: str) -> Iterator[tuple[list[str | None], Any]]:
+        """Yield the level of each row in a column, and whose the rows are. Private."""
+        ...
+
+    def decided(self, levels: Mapping[str, Sequence[str]]) -> RowSource:
+        """Return the same rows with these levels for undecided columns."""
+        ...
+
+    def refuse_text(self) -> None:
+        """Refuse columns of text by their names, which only words what would happen anyway."""
+        ...
+
+
+def decided(source: RowSource, levels: Mapping[str, Sequence[str]]) -> RowSource:
+    """Return the same rows with these levels for undecided columns."""
+    return source if source.table is None else source.table.decided(levels)
+
+
+def with_one_level_each(source: RowSource) -> RowSource:
+    """Return the rows as if each undecided column had one level, to see how others are read."""
+    return decided(source, dict.fromkeys(source.schema.undecided, ("...",)))
 
 
 class RowMap(ABC):
@@ -420,14 +438,14 @@ class MappedRows(RowSource):
 
     @property
     def schema(self) -> Schema:  # type: ignore[override]
-        """That of ``base``, with other columns."""
+        """Facts about ``base``, with other columns."""
         base = self.base.schema
         names = self.change.names(base.feature_names)
         return replace(base, feature_names=names, table_columns=(), undecided=())
 
     @property
     def units(self) -> Units:  # type: ignore[override]
-        """Those of ``base``."""
+        """Units of ``base``."""
         return self.base.units
 
     @property

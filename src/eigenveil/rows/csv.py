@@ -181,7 +181,7 @@ class CSVSource(ColumnRows):
         known = self.n_rows
         if known is not None:
             return known
-        return sum(map(len, self.chunks() if self._is_small else self._read()))
+        return sum(map(len, self._watched() if self._is_small else self._read()))
 
     @property
     def _is_small(self) -> bool:

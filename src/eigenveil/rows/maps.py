@@ -103,7 +103,7 @@ class ShownSource(MappedRows):
 
     @property
     def schema(self) -> Schema:  # type: ignore[override]
-        """That of ``base``, and what the kinds are."""
+        """Facts about ``base``, and what the kinds are."""
         base = super().schema
         return replace(base, remarks=(*base.remarks, self._remark))
 

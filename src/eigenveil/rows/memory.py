@@ -19,7 +19,7 @@ from scipy import sparse
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.rows.base import RowSource, Schema, chunk_rows
+from eigenveil.rows.base import RowSource, Schema, chunk_rows, fingerprint
 from eigenveil.rows.file_guard import Readings, StoredFile
 from eigenveil.rows.frames import as_table, check_table
 
@@ -268,7 +268,7 @@ class ChunkedRows(RowSource):
         """
         super().keep_order()
         if self.rereadable:
-            self.fingerprint()
+            fingerprint(self)
 
 
 class IterableSource(ChunkedRows):

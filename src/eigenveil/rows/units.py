@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.messages import SINGLE_ROWS
 from eigenveil.privacy.adjacency import GROUP, Unit
-from eigenveil.rows.base import RowSource, Units
+from eigenveil.rows.base import RowSource, Table, Units, decided
 from eigenveil.rows.file_guard import Fingerprint, changed
 from eigenveil.rows.ids import PersonNumbers, id_array, numbered
 
@@ -56,10 +56,6 @@ class UnitSource(RowSource):
     def keep_order(self) -> None:
         """Refuse readings in which the rows come in another order."""
         self.rows.keep_order()
-
-    def refuse_text(self) -> None:
-        """Refuse columns of text."""
-        self.rows.refuse_text()
 
     @abstractmethod
     def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
@@ -152,10 +148,21 @@ class GroupedSource(UnitSource):
         if start < len(numbers):
             raise _wrong_length()
 
+    @property
+    def table(self) -> "Table | None":
+        """The table of the rows with its groups; None where the rows have none."""
+        return None if self.rows.table is None else self
+
+    def refuse_text(self) -> None:
+        """Refuse columns of text."""
+        if self.rows.table is not None:
+            self.rows.table.refuse_text()
+
     def levels_of(self, column: str) -> Iterator[tuple[list[str | None], NDArray[np.intp]]]:
         """Yield the level of each row in a column, and its group."""
+        assert self.rows.table is not None  # which has the column
         numbers, start = self.units.numbers, 0
-        for levels, _ in self.rows.levels_of(column):
+        for levels, _ in self.rows.table.levels_of(column):
             yield levels, numbers[start : start + len(levels)]
             start += len(levels)
         if start != len(numbers):
@@ -164,7 +171,7 @@ class GroupedSource(UnitSource):
     def decided(self, levels: Mapping[str, Sequence[str]]) -> "GroupedSource":
         """Return the same groups, with these levels for undecided columns."""
         other = copy(self)
-        other.rows = self.rows.decided(levels)
+        other.rows = decided(self.rows, levels)
         other.n_columns, other.schema = other.rows.n_columns, other.rows.schema
         return other
 
@@ -198,9 +205,17 @@ class LabelledRows(RowSource):
     def labelled_levels(self, column: str) -> Iterator[tuple[list[str | None], list[Hashable]]]:
         """Yield the level of each row in a column, and its label; no labels without a unit."""
 
+    @property
+    def table(self) -> "Table":
+        """The file."""
+        return self
+
+    @abstractmethod
     def decided(self, levels: Mapping[str, Sequence[str]]) -> "LabelledRows":
         """Return the same rows with these levels for undecided columns."""
-        return self
+
+    def refuse_text(self) -> None:
+        """Refuse columns of text by their names."""
 
     def levels_of(self, column: str) -> Iterator[tuple[list[str | None], None]]:
         """Yield the level of each row in a column; each row is a unit of its own."""
@@ -267,6 +282,15 @@ class LabelledSource(UnitSource):
         source.keep_order()
         self._source = source
         self._owners: NDArray[np.intp] | None = None  # of all rows, once they were read
+
+    @property
+    def table(self) -> "Table":
+        """The file with its persons."""
+        return self
+
+    def refuse_text(self) -> None:
+        """Refuse columns of text."""
+        self._source.refuse_text()
 
     def levels_of(self, column: str) -> Iterator[tuple[list[str | None], NDArray[np.intp]]]:
         """Yield the level of each row in a column, and its person."""

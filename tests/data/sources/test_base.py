@@ -17,6 +17,7 @@ from eigenveil.rows import (
     IterableSource,
     PairedSource,
     RowSource,
+    count_units,
     open_rows,
     paired,
     shuffled,
@@ -100,7 +101,7 @@ def test_a_source_answers_and_one_around_it_passes_the_answer_on(kind, around):
     sizes = source.units.sizes
     answers = (
         source.n_rows,
-        source.count_units(),
+        count_units(source),
         source.units.protects,
         None if sizes is None else sizes.tolist(),
         source.schema.records,

@@ -196,10 +196,14 @@ def test_a_file_is_read_as_it_is_said(tmp_path, suffix):
     )
     assert source.schema.undecided == ("ward",)
     assert source.schema.feature_names == ("age", "crp")
-    assert [level for levels, _ in source.levels_of("ward") for level in levels] == ["a", "b", None]
+    assert [level for levels, _ in source.table.levels_of("ward") for level in levels] == [
+        "a",
+        "b",
+        None,
+    ]
     with pytest.raises(InvalidParameterError, match="are to be found privately"):
         source.whole()
-    decided = source.decided({"ward": ["b"]})
+    decided = source.table.decided({"ward": ["b"]})
     assert decided.schema.feature_names == ("ward=b", "age", "crp")
     expected = [[0, 31, 0.25], [1, 32, 3.2], [NAN, 45, NAN]]
     np.testing.assert_array_equal(decided.whole(), expected)

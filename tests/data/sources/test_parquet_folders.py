@@ -68,7 +68,6 @@ def test_parts_are_row_groups_and_add_up(folder):
     parts = open_rows(folder, ["a", "b", "c"]).parts()
     assert [part.n_rows for part in parts] == [5, 10, 10, 8, 7]
     assert np.array_equal(sum(moment(opened_part(part)) for part in parts), moment(open_rows(ROWS)))
-    assert open_rows(ROWS).parts() is None
 
 
 def test_files_of_other_columns_are_refused_by_name(folder):

@@ -43,7 +43,7 @@ def test_a_sheet_is_a_table(tmp_path):
 
 def test_columns_of_text_are_refused_by_name(tmp_path):
     path = written(tmp_path / "t.xlsx", ["a", "b"], [1, SECRET])
-    told = refused(lambda: open_rows(path).refuse_text())
+    told = refused(lambda: open_rows(path).table.refuse_text())
     assert told.startswith("column 'b' holds no numbers")
 
 
@@ -167,7 +167,7 @@ def test_no_warning_of_openpyxl_quotes_a_cell(tmp_path, recwarn):
 
 def test_text_cells_of_a_sheet_are_read_by_the_decimal_mark(tmp_path):
     path = written(tmp_path / "t.xlsx", ["a", "b"], ["1,000", "$5"], [7, "12.5%"])
-    assert "amounts and percentages" in refused(lambda: open_rows(path).refuse_text())
+    assert "amounts and percentages" in refused(lambda: open_rows(path).table.refuse_text())
     source = open_rows(path, decimal=".", as_number=["b"])
     np.testing.assert_array_equal(source.whole(), [[1000, 5], [7, 12.5]])
 
