@@ -103,6 +103,8 @@ class Schema:
         Positions of the records of a batch; None for a whole table.
     stands_for : StandsFor, optional
         A larger table; None where the rows are the table.
+    holds_matrices : bool
+        Whether records are symmetric matrices, which only one-pass methods read.
 
     """
 
@@ -114,6 +116,7 @@ class Schema:
     hides_count: bool = True
     records: range | None = None
     stands_for: StandsFor | None = None
+    holds_matrices: bool = False
 
 
 class Units:
@@ -194,8 +197,6 @@ class RowSource(ABC):
         Compares readings of rows that do not lie in memory.
     watch : callable, optional
         Yields `chunks` of a source, and shows how far reading is.
-    holds_matrices : bool
-        Whether records are symmetric matrices, which only one-pass methods read.
 
     """
 
@@ -205,7 +206,6 @@ class RowSource(ABC):
     rereadable: bool = True
     readings: Readings | None = None
     watch: "Callable[[RowSource], Iterator[Any]] | None" = None
-    holds_matrices: ClassVar[bool] = False
 
     @abstractmethod
     def chunks(self) -> Iterator[Any]:

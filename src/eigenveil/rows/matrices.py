@@ -59,7 +59,7 @@ class MatrixSource(RowSource):
 
     """
 
-    holds_matrices: ClassVar[bool] = True
+    schema = Schema(holds_matrices=True)
 
     def __init__(self, chunks: Iterable[Any], n_columns: int) -> None:
         self.n_columns = n_columns

@@ -265,7 +265,7 @@ class ShuffledOjaPCA:
         if records is None:
             raise InvalidDataError("the table has no rows: check the file, the filter or the path")
         found = self._pass(records, clip, gate, np.empty((0, d)))
-        bounded = not source.holds_matrices  # rows: their trace is at most the bound
+        bounded = not source.schema.holds_matrices  # rows: their trace is at most the bound
         trace = clip.row_norm**2 if bounded else max(0.0, found.eigenvalue)
         level = max(0.0, trace - found.eigenvalue) / max(1, d - 1)
         return NoisyComponents(
