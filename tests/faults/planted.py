@@ -64,8 +64,8 @@ LEAVES = [
     fault(
         "fourth-moments: squares of rows that are not clipped",
         "exact/row_maps.py",
-        "rows /= self._clip.row_norm * np.maximum(1.0, relative)[:, None]",
-        "rows /= self._clip.row_norm",
+        "squares /= self.clip.row_norm * np.maximum(1.0, relative)[:, None]",
+        "squares /= self.clip.row_norm",
         "tests/data/sources/test_limits.py",
     ),
     fault(
@@ -156,11 +156,34 @@ LEAVES = [
     fault(
         "rows on circles: the reach of one circle for all",
         "exact/row_maps.py",
-        "self.reach = math.sqrt(self.n_columns / 2)",
-        "self.reach = math.sqrt(source.n_columns)",
+        "return math.sqrt(columns / 2)",
+        "return math.sqrt(columns / self.circles)",
         "tests/data/sources/test_circle.py",
         "-k",
         "same_length",
+    ),
+    fault(
+        "a wrapper that loses its units",
+        "rows/base.py",
+        "return self.base.units",
+        "return Units()",
+        "tests/data/sources/test_base.py",
+        "-k",
+        "passes_the_answer_on",
+    ),
+    fault(
+        "a wrapper that loses the positions of its records",
+        "rows/base.py",
+        "return replace(base, feature_names=names",
+        "return replace(base, records=None, feature_names=names",
+        "tests/data/sources/test_arrays.py",
+    ),
+    fault(
+        "statistics of rows, whosever they are",
+        "exact/bounded.py",
+        "protects=rows.units.protects,",
+        "protects=ROW,",
+        "tests/data/test_groups.py",
     ),
     fault(
         "chunks that are summed whole",
@@ -206,7 +229,7 @@ LEAVES = [
     fault(
         "persons of a loader that is read once, in any order",
         "rows/memory.py",
-        "if self.rereadable:\n            self.fingerprint()",
+        "if self.rereadable:\n            fingerprint(self)",
         "if self.rereadable:\n            pass",
         "tests/data/sources/test_readings.py",
     ),
@@ -519,9 +542,9 @@ WRAPPERS = [
     fault(
         "scaled: scales of the rows themselves",
         "mechanisms/column_scale.py",
-        "released = self.inner.run(ScaledSource(source, scale), about, gate)",
+        "released = self.inner.run(source.map(Divide(scale)), about, gate)",
         "scale = np.nanstd(np.vstack([*source.chunks()]), axis=0)\n"
-        "        released = self.inner.run(ScaledSource(source, scale), about, gate)",
+        "        released = self.inner.run(source.map(Divide(scale)), about, gate)",
         REPLAY,
         "-k",
         "draws and scaled",
@@ -548,7 +571,7 @@ WRAPPERS = [
         "median-of-means: neighbours in the table are blocks",
         "mechanisms/median_of_means.py",
         "order = gate.order(public_rows(source))",
-        "order = np.arange(source.count_units())",
+        "order = np.arange(public_rows(source))",
         REPLAY,
         "-k",
         "draws and median",

@@ -160,7 +160,7 @@ def regress(
         rows = {name: given.pop(name, None) for name in ROW_OPTIONS if name in given}
         with asking_for_regression(target):
             source = open_table(data, text=text, columns=wanted, unit=unit, **rows)
-        names = reordered(source, target).feature_names or ()
+        names = reordered(source, target).schema.feature_names or ()
         features = names[: -len(target)]
         for name, among in (("bounds", features), ("scale", features), ("target_bounds", target)):
             if name in given:

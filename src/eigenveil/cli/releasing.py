@@ -212,11 +212,11 @@ def prepared(
         text = "invalid"
     source = open_table(data, text=text, **{n: given.pop(n, None) for n in ROW_OPTIONS})
     if "bounds" in given:
-        given["bounds"] = per_column("--bounds", given["bounds"], source.feature_names)
+        given["bounds"] = per_column("--bounds", given["bounds"], source.schema.feature_names)
     if "scale" in given:
         given["scale"] = single_numbers(given["scale"])
     elif estimator is PrivatePCA:
-        named = source.feature_names is not None
+        named = source.schema.feature_names is not None
         given["scale"] = default_scale(source.n_columns, given, named=named)
     chosen = given.pop("mechanism_options", ())
     releases = "components" if estimator is PrivatePCA else "covariance"
@@ -228,7 +228,7 @@ def prepared(
 
 def _size(private: PrivatePCA | PrivateCovariance, source: RowSource) -> int:
     """Return the size of the release that an estimator would make, whatever the rows are."""
-    d, names = source.n_columns, source.feature_names
+    d, names = source.n_columns, source.schema.feature_names
     if isinstance(private, PrivateCovariance):
         return expected_size("covariance", d, d, names)
     k = private.n_components

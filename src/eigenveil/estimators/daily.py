@@ -30,7 +30,7 @@ from eigenveil.planning.request import public_scale
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.calibrate import strength
 from eigenveil.rows.base import RowSource
-from eigenveil.rows.maps import ScaledSource
+from eigenveil.rows.maps import Divide
 from eigenveil.rows.memory import require_hidden_count
 from eigenveil.rows.units import grouped
 
@@ -118,22 +118,22 @@ class DailyEstimator(ArrivalEstimator):
         assert state.persons is not None  # of every running release
         came: list[bytes] = []
         if self.days_per_group is None:
-            if groups is not None or source.protects.owns_many:
+            if groups is not None or source.units.protects.owns_many:
                 raise InvalidParameterError(
                     "say on how many days a person comes at most: ", _DAYS_PER_GROUP
                 )
         else:
             most = positive(_DAYS_PER_GROUP, self.days_per_group, self._horizon)
             source = source if groups is None else grouped(source, groups)
-            if not source.protects.owns_many:
+            if not source.units.protects.owns_many:
                 raise InvalidParameterError(
                     "say whose each row is: pass groups, one id for each row"
                 )
             arrival = state.arrival(source)
             admitted = state.persons.admitted(arrival.persons, most)
             came = [arrival.persons[place] for place in admitted]
-            source = CappedRows(arrival, admitted, source.protects)
-        unit = source.protects
+            source = CappedRows(arrival, admitted, source.units.protects)
+        unit = source.units.protects
         plan = self._plan(source.n_columns, unit)
         held = {"width": plan.width, "unit": [unit.name, unit.column]}
         if any(state.settings.get(name, value) != value for name, value in held.items()):
@@ -144,7 +144,7 @@ class DailyEstimator(ArrivalEstimator):
         moments = DailyMoments.none(plan.width)
         if progress.sums is not None:
             moments = progress.moments(exact=state.exact)
-        counted = moments.and_then(ScaledSource(source, plan.scale), plan.clip)
+        counted = moments.and_then(source.map(Divide(plan.scale)), plan.clip)
         if counted.count == 0 and plan.adjacency.count_is_public:
             raise InvalidDataError("the table has no rows: check the file, the filter or the path")
         state.settings |= held | self._columns()
@@ -267,4 +267,4 @@ class DailyEstimator(ArrivalEstimator):
 
 def _held(source: RowSource) -> NDArray[Any]:
     """Return the rows of a day, which are read more than once."""
-    return source.whole_units()[0] if source.protects.owns_many else source.whole()
+    return source.whole_units()[0] if source.units.protects.owns_many else source.whole()

@@ -158,5 +158,4 @@ class CappedRows(GroupedSource):
         kept = np.isin(arrival.owners, admitted)
         hashes = [person.hex() for person in arrival.persons]
         ids = [hashes[owner] for owner in arrival.owners[kept].tolist()]
-        super().__init__(ArraySource(arrival.rows[kept]), ids)
-        self._unit = unit
+        super().__init__(ArraySource(arrival.rows[kept]), ids, unit)

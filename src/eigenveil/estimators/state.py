@@ -190,8 +190,8 @@ class State(Generic[P]):
         """Read rows together with the hashes of their persons."""
         assert self.persons is not None  # persons are protected
         rows, owners = source.whole_units()
-        spellings = None if self.merged_ids else source.unit_spellings()
-        return Arrival(rows, owners, self.persons.hashed(source.unit_ids(), spellings))
+        spellings = None if self.merged_ids else source.units.spellings()
+        return Arrival(rows, owners, self.persons.hashed(source.units.ids(), spellings))
 
     def paid_by(self, label: str) -> str | None:
         """Return the hash of the entry that paid, also if a process died before it noted that."""

@@ -380,11 +380,11 @@ def require_like(source: RowSource, settings: dict[str, Any]) -> None:
 
     Persons come a stated number of times, and nobody else does.
     """
-    if source.undecided:
+    if source.schema.undecided:
         raise InvalidParameterError(
             "a stream finds no levels of categories: state them, ", ENCODE, " with a list"
         )
-    unit, max_arrivals = source.protects, settings["max_arrivals"]
+    unit, max_arrivals = source.units.protects, settings["max_arrivals"]
     if unit.owns_many and max_arrivals is None:
         raise InvalidParameterError(
             "a stream protects persons who come a stated number of times: give the most arrivals "
@@ -399,7 +399,7 @@ def require_like(source: RowSource, settings: dict[str, Any]) -> None:
         raise StateError(
             "the stream began with ids of another column, or given otherwise: give those"
         )
-    names, found = settings.get("feature_names"), source.feature_names
+    names, found = settings.get("feature_names"), source.schema.feature_names
     known = names is not None and found is not None
     if source.n_columns != settings.get("n_features", source.n_columns) or (
         known and list(found or ()) != names
@@ -409,7 +409,7 @@ def require_like(source: RowSource, settings: dict[str, Any]) -> None:
             "the same, ",
             COLUMNS,
         )
-    read = {"encoding": source.encoding, "remarks": list(source.remarks)}
+    read = {"encoding": source.schema.encoding, "remarks": list(source.schema.remarks)}
     if _readings(settings.setdefault("read", read)) != _readings(read):
         raise StateError(
             "the stream began with cells that became numbers in another way: read them as then"

@@ -24,7 +24,7 @@ from eigenveil.privacy.cost import cost_to_dict
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.derived import shuffled
-from eigenveil.rows.maps import ScaledSource
+from eigenveil.rows.maps import Divide
 from eigenveil.rows.units import grouped
 
 
@@ -280,7 +280,7 @@ class StreamingPCA(ArrivalEstimator, ComponentEstimator):
             del X, groups
             plan = planned(self, state.settings)
             if plan.scale is not None:
-                source = ScaledSource(source, plan.scale)
+                source = source.map(Divide(plan.scale))
             run = self._run(state, plan)
             state.require_new(label)
             arrival = None

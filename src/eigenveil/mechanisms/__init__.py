@@ -29,7 +29,7 @@ _HOMES = {
     "joined": "JoinedRegression",
     "levels": "PrivateLevels",
     "linear": "CentreSteps LinearStages Stage TargetSteps",
-    "linear_rows": "ColumnsSource DesignRows GradientRows Records ResidualRows reordered",
+    "linear_rows": "Design Gradients Records Residuals reordered",
     "median_of_means": "MedianOfMeans PrivateQuantile blocks_of findable free_ends",
     "missing_rates": "Present missing_shares",
     "oja": "Oja OjaPCA",

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exact.clip import LARGEST_NORM, Clip
-from eigenveil.exact.row_maps import LimitedSource
+from eigenveil.exact.row_maps import Limit
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.centre import CentredResult
 from eigenveil.mechanisms.component_stages import NOTHING_FURTHER, Further, StagedComponents
@@ -39,7 +39,7 @@ from eigenveil.privacy.calibrate import whole_strength
 from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.guarantee import Numerics
 from eigenveil.rows.base import RowSource
-from eigenveil.rows.maps import ScaledSource
+from eigenveil.rows.maps import Divide
 
 _HIDDEN_LOADINGS = 0.1  # squared, beyond which nothing is stated of a component
 _RAISED = 1 + 1e-9  # from here on a variance to divide by is larger than the released one
@@ -185,9 +185,9 @@ def standardised_rows(
             limit=found.column_limit,
             fills=start.on_missing == "centre",
         )
-        source = LimitedSource(source, limits)
+        source = source.map(Limit(limits))
     elif found.scale is not None:
-        source = ScaledSource(source, found.scale)
+        source = source.map(Divide(found.scale))
     norm = start.row_norm if found.inner.row_norm is None else found.inner.row_norm
     kept = np.isfinite(deviations)
     bound = norm / math.sqrt(float(np.mean(deviations[kept] ** 2)))
@@ -203,7 +203,7 @@ def standardised_rows(
         present=None,
         pairs_present=None,
     )
-    return ScaledSource(source, deviations), clip
+    return source.map(Divide(deviations)), clip
 
 
 def _softened(noisy: NoisyMatrix) -> NDArray[np.float64]:

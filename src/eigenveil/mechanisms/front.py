@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from eigenveil.exact.clip import LARGEST_NORM, Clip
 from eigenveil.exact.gram import moment_sensitivities, second_moment, total
-from eigenveil.exact.row_maps import ChangedSource, CircleSource, circular_mean
+from eigenveil.exact.row_maps import MarkChanged, OnCircles, circular_mean
 from eigenveil.mechanisms.additive import NoisyMean, PrivateMean, VectorNoise, vector_noise
 from eigenveil.mechanisms.centre import CentredResult
 from eigenveil.mechanisms.column_scale import ColumnScale, scale_share
@@ -161,7 +161,7 @@ class Front:
         table, columns = ready.table, ready.columns
         matrices = self._matrices(ready.left)
         known = bool(table.knows_turns.all())
-        changed = ChangedSource(table.base, ready.clip, table.limits, counts_turns=known)
+        changed = table.base.map(MarkChanged(ready.clip, table.limits, counts_turns=known))
         released = matrices.within(table.source, ready.clip, ready.inverse, gate, changed)
         noise, clearness = released.noise_scale, released.clearness
         assert clearness is not None  # of this mechanism
@@ -324,9 +324,9 @@ class Front:
         """Return the table about a mean, folded about it where whole turns stay unknown."""
         some = sampled(source, self.sample, gate.adjacency, gate.sample, anywhere.check)
         count, doublings, share = self._circles
-        circles = CircleSource(some, _FIRST_TURN * scale, circles=count, doublings=doublings)
+        circles = OnCircles(_FIRST_TURN * scale, circles=count, doublings=doublings)
         clip = replace(anywhere, row_norm=circles.reach, present=None)
-        mean = self.mean(share, circles, clip, gate)
+        mean = self.mean(share, some.map(circles), clip, gate)
         turns = circles.turns / scale
         noise = math.sqrt(mean.squared_error / mean.offset.size)
         centre, turn = circular_mean(mean.offset, turns, noise)

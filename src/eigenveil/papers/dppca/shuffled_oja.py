@@ -109,14 +109,14 @@ def shuffled_records(
         # With what rounding x'w to 2^-b adds to the first sum.
         sensitivity = 1 + view.skew + 2.0**-FRACTION_BITS
         in_order = partial(_rows, records, clip, away, order)
-    return ShuffledRecords(
+    return ShuffledRecords.over(
+        records,
         value=first.value,
         sensitivities={"l2": sensitivity},
         adjacency=adjacency,
         unit=clip.radius**2,
         count=len(order),
         exact=False,  # products are floats
-        records=records.records,
         start=start,
         away=away,
         in_order=in_order,
@@ -265,7 +265,7 @@ class ShuffledOjaPCA:
         if records is None:
             raise InvalidDataError("the table has no rows: check the file, the filter or the path")
         found = self._pass(records, clip, gate, np.empty((0, d)))
-        bounded = not source.holds_matrices  # rows: their trace is at most the bound
+        bounded = not source.schema.holds_matrices  # rows: their trace is at most the bound
         trace = clip.row_norm**2 if bounded else max(0.0, found.eigenvalue)
         level = max(0.0, trace - found.eigenvalue) / max(1, d - 1)
         return NoisyComponents(

@@ -204,7 +204,7 @@ def _moment(model: SpikedModel, source: RowSource, clip: Clip, gate: Gate) -> Bo
     _require_proven(model, gate)
     if not gate.adjacency.count_is_public:
         raise UnsupportedNotionError("'spiked' needs a public number of rows: use ", REPLACE_ONE)
-    if source.protects.owns_many:
+    if source.units.protects.owns_many:
         raise UnsupportedNotionError(
             "'spiked' assumes rows that are independent, not several of one person: ",
             SINGLE_ROWS,
