@@ -17,8 +17,14 @@ from eigenveil.exceptions import InvalidDataError, InvalidParameterError, Ledger
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.distances import PrivateDistances
 from eigenveil.mechanisms.gate import Gate
-from eigenveil.mechanisms.one_pass import OnePass, OnePassEntry
-from eigenveil.mechanisms.registry import ComponentEntry, Terms, entries, entry, unknown_mechanism
+from eigenveil.mechanisms.one_pass import OnePass
+from eigenveil.mechanisms.registry import (
+    BuildContext,
+    ComponentMechanism,
+    entries,
+    entry,
+    unknown_mechanism,
+)
 from eigenveil.mechanisms.row_bounds import (
     FrontBounds,
     LocatedBounds,
@@ -34,7 +40,7 @@ from eigenveil.privacy.accounting import for_group, split
 from eigenveil.privacy.adjacency import ROW, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
-from eigenveil.privacy.cost import Cost
+from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.privacy.guarantee import MOST_ARRIVALS
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.memory import Batch
@@ -55,19 +61,19 @@ _DISTANCE_SHARE = 0.05  # of mu^2, in batches that are large enough to renew the
 _BATCH_SIZE = Phrase(python="batch_size", shell="--batch-size", file="the size of a batch")
 
 
-def streaming_entry(mechanism: Any, batch_size: int | None) -> OnePassEntry:
+def streaming_entry(mechanism: Any, batch_size: int | None) -> OnePass:
     """Return the method for a stream, by name or as it is configured."""
     known = [one.name for one in entries("components") if _streams(one)]
     found = None
     if not isinstance(mechanism, str) or mechanism in known:
         found = entry("components", mechanism)
-    if not (isinstance(found, OnePassEntry) and _streams(found)):
+    if not (isinstance(found, OnePass) and _streams(found)):
         raise unknown_mechanism(mechanism, known)
     return found if batch_size is None else replace(found, batch_size=batch_size)
 
 
 def _streams(one: Any) -> bool:
-    return isinstance(one, ComponentEntry) and one.streams
+    return isinstance(one, ComponentMechanism) and one.streams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +92,7 @@ class StreamPlan:
     @classmethod
     def of(
         cls,
-        entry: OnePassEntry,
+        entry: OnePass,
         budget: Budget,
         *,
         n_columns: int,
@@ -101,11 +107,10 @@ class StreamPlan:
         max_arrivals: int = 1,
     ) -> "StreamPlan":
         """Calibrate the method, and the preparation that its first batch pays for."""
-        terms = Terms(budget=budget, n_columns=n_columns, n_components=n_components)
+        context = BuildContext(budget=budget, n_columns=n_columns, n_components=n_components)
 
         def build(mu: float) -> OnePass:
-            method = entry.gaussian(mu, terms)
-            assert isinstance(method, OnePass)  # of such an entry
+            method: OnePass = entry.at(Gaussian(mu), context)
             return method
 
         method = build(
@@ -243,7 +248,7 @@ def _with_newer_distances(
     if not bounds.sharpened(search, len(batch.records)):
         return method, bounds
     found = search.run(bounds.seen(batch, clip), clip, gate)
-    return replace(method, mu=rest), bounds.with_distances(found)
+    return replace(method, strength=Gaussian(rest)), bounds.with_distances(found)
 
 
 def _centre_records(mu: float, d: int) -> int:
@@ -528,7 +533,7 @@ def _readings(read: Mapping[str, Any]) -> tuple[Any, list[str]]:
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON gives it back."""
-    if isinstance(value, ComponentEntry):
+    if isinstance(value, ComponentMechanism):
         return repr(value)
     if isinstance(value, Mapping):
         return {str(name): _plain(number) for name, number in value.items()}

@@ -47,7 +47,7 @@ from eigenveil.mechanisms.component_stages import (
     PrivateVariances,
     Variances,
 )
-from eigenveil.mechanisms.correlation import CorrelationPCA, needed_strength
+from eigenveil.mechanisms.correlation import Correlation, needed_strength
 from eigenveil.mechanisms.counted import Counted
 from eigenveil.mechanisms.distances import (
     SEARCHABLE_STRENGTH,
@@ -62,8 +62,15 @@ from eigenveil.mechanisms.gate import Procedure
 from eigenveil.mechanisms.homogeneous_rows import HomogeneousRows
 from eigenveil.mechanisms.missing_rates import Present, missing_shares
 from eigenveil.mechanisms.rank import PrivateRank
-from eigenveil.mechanisms.registry import ComponentEntry, CovarianceEntry, Entry, Terms, entries
+from eigenveil.mechanisms.registry import (
+    BuildContext,
+    ComponentMechanism,
+    CovarianceMechanism,
+    Mechanism,
+    entries,
+)
 from eigenveil.mechanisms.score_map import SCORE_SHARE, ScoreHistogram, score_bins
+from eigenveil.mechanisms.wishart import WishartCov
 from eigenveil.messages import BOUNDS, REPLACE_ONE, SAME_UNIT, SHOW_SCORES, Part, Phrase, option
 from eigenveil.planning.bounds import StatedBounds
 from eigenveil.planning.request import Centring, Request
@@ -115,7 +122,7 @@ class Plan:
     drawn_rows: int | None = None
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> Mechanism:
         """The mechanism."""
         return self.request.mechanism
 
@@ -251,7 +258,7 @@ class Plan:
     @property
     def lifts(self) -> bool:
         """Whether the mean comes out of the same release as the matrix."""
-        lifts = isinstance(self.entry, CovarianceEntry) and self.entry.lifts
+        lifts = isinstance(self.entry, CovarianceMechanism) and self.entry.lifts
         lifts = lifts and self.request.on_missing != "centre"  # whose sums are corrected one by one
         return lifts and self.pure and self.centring == "mean" and not self.buys
 
@@ -364,8 +371,8 @@ class Plan:
         if not self.entry.standardises:
             return found
         whole: Allotment = Pure(parameter) if self.pure else Gaussian(parameter)
-        count = None if self.request.private_rank else self.n_components
-        return CorrelationPCA(
+        count = 0 if self.request.private_rank else self.n_components
+        return Correlation(
             inner=found,
             n_components=count,
             rows=self.n_rows or 0,
@@ -375,9 +382,9 @@ class Plan:
     def _build(self, parameter: float) -> Procedure[CentredResult[Any]]:
         whole = self._of_stages(parameter)
         if self.lifts:
-            assert isinstance(self.entry, CovarianceEntry)  # only those lift
             return HomogeneousRows(
-                inner=self.entry.lifted(parameter), row_norm=self.stated.clip.row_norm
+                inner=WishartCov(epsilon=parameter, clean=False),
+                row_norm=self.stated.clip.row_norm,
             )
         if self.counted:
             return Counted.build(whole, self.request)
@@ -426,16 +433,15 @@ class Plan:
     def inner(self, parameter: float) -> Procedure[Any]:
         """Return the mechanism itself, at its share of a strength."""
         left = part(self._of_stages(parameter), list(self._stages.values())[-1])
-        terms = Terms(
+        context = BuildContext(
             budget=self.request.budget,
             n_columns=self.request.n_columns,
             n_components=self.n_components,
             n_rows=self.n_differences,
             alone=self.alone,
         )
-        if isinstance(left, Pure):
-            return self.entry.pure(left.epsilon, terms)
-        return self.entry.gaussian(left.mu, terms)
+        found: Procedure[Any] = self.entry.at(left, context)
+        return found
 
     def _staged(self, whole: Allotment, inner: Any) -> ComponentStages:
         rank = variances = None
@@ -662,7 +668,7 @@ def _check_scores(found: Plan) -> None:
         raise _TooFewError("the centre that a map of scores needs", "leave ", SHOW_SCORES, " out")
 
 
-def _not_pure(entry: Entry) -> UnsupportedNotionError:
+def _not_pure(entry: Mechanism) -> UnsupportedNotionError:
     others = (e.name for e in entries(entry.releases) if e.auto and not e.has_gaussian)
     choices: list[Part] = []
     for name in others:
@@ -674,7 +680,7 @@ def _not_pure(entry: Entry) -> UnsupportedNotionError:
     )
 
 
-def _check_together(request: Request, entry: Entry) -> None:
+def _check_together(request: Request, entry: Mechanism) -> None:
     """Refuse options that do not go together."""
     if entry.batches:
         check_batches(request.unit, request.adjacency)
@@ -701,7 +707,7 @@ def _check_together(request: Request, entry: Entry) -> None:
 
 def _lazy(request: Request) -> bool:
     entry = request.mechanism
-    if not isinstance(entry, ComponentEntry):
+    if not isinstance(entry, ComponentMechanism):
         return False
     lazy = entry.is_lazy(request.n_columns, request.wanted_components())
     if lazy and (request.private_rank or request.variance_share is not None):
