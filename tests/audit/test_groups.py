@@ -17,7 +17,7 @@ from eigenveil.mechanisms import (
     Paired,
     PrivateMean,
     PrivateQuantile,
-    SphericalPCA,
+    Spherical,
 )
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import GROUP, Adjacency, Gaussian
@@ -211,7 +211,7 @@ def test_a_person_is_hidden_in_pairs(weighted, monkeypatch):
 @pytest.mark.audit
 def test_a_person_is_hidden_in_components():
     """Through a whole mechanism that needs no bound: rows of any length."""
-    mechanism = SphericalPCA(mu=MU, n_components=1)
+    mechanism = Spherical(strength=Gaussian(MU), n_components=1)
 
     def runner(row, m, seed):
         rows, source = table(row, m), SimulationSource(seed)

@@ -25,7 +25,7 @@ from eigenveil.exceptions import (
     NothingFoundError,
     StateError,
 )
-from eigenveil.mechanisms import Oja, OjaPCA
+from eigenveil.mechanisms import Oja
 from eigenveil.numerics import captured_variance
 from eigenveil.rows import Batch
 from eigenveil.storage import locked
@@ -257,14 +257,14 @@ def test_a_stream_is_not_begun_again_by_mistake(tmp_path):
 def test_an_error_in_a_step_loses_that_batch_only(tmp_path, ledger, monkeypatch):
     state = tmp_path / "state"
     pca = StreamingPCA(1, **STRONG, ledger=ledger, state=state)
-    inner, failing = OjaPCA.step, [True]
+    inner, failing = Oja.step, [True]
 
     def step(self, *arguments):
         if failing and failing.pop():
             raise NothingFoundError("nothing was found, and the budget is spent")
         return inner(self, *arguments)
 
-    monkeypatch.setattr(OjaPCA, "step", step)
+    monkeypatch.setattr(Oja, "step", step)
     with pytest.raises(NothingFoundError):
         pca.partial_fit(table(150), batch="one")
     assert (pca.n_samples_, pca.n_buffered_) == (32, 86)  # the first batch after the centre is lost
@@ -279,13 +279,13 @@ def test_an_error_in_a_step_loses_that_batch_only(tmp_path, ledger, monkeypatch)
 
 def test_records_are_noted_as_spent_before_their_step(tmp_path, ledger, monkeypatch):
     """What a process that is killed in a step leaves behind."""
-    state, inner, noted = tmp_path / "state", OjaPCA.step, []
+    state, inner, noted = tmp_path / "state", Oja.step, []
 
     def step(self, current, batch, *arguments):
         noted.append((State.load(state, StreamProgress).progress.spent, batch.records.stop))
         return inner(self, current, batch, *arguments)
 
-    monkeypatch.setattr(OjaPCA, "step", step)
+    monkeypatch.setattr(Oja, "step", step)
     StreamingPCA(1, **STRONG, ledger=ledger, state=state).partial_fit(table(150), batch=label())
     assert noted
     assert all(spent == used for spent, used in noted)

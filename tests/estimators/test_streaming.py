@@ -28,7 +28,7 @@ from eigenveil.mechanisms import (
     Gate,
     GaussCov,
     GaussianNoise,
-    OjaPCA,
+    Oja,
     OnePassState,
     PrivateMean,
     entries,
@@ -220,9 +220,9 @@ def test_every_batch_fits_into_what_is_charged(mechanism):
                 assert covers(plan.mechanism.cost(), prepares.cost())
                 assert math.sqrt(2 * rho_of(prepares.cost())) > 0.999999 * plan.mechanism.mu
             louder = plan.mechanism.__class__
-            fields = {"mu": plan.mechanism.mu * (1 + 1e-9), "n_components": 1}
+            fields = {"strength": Gaussian(plan.mechanism.mu * (1 + 1e-9)), "n_components": 1}
             if mechanism != "oja":
-                fields["epsilon"] = plan.mechanism.epsilon * (1 + 1e-9)
+                fields["search"] = plan.mechanism.search * (1 + 1e-9)
             assert not fits(louder(**fields).cost(), Budget(**budget))
 
 
@@ -276,7 +276,9 @@ def test_the_whole_stream_is_charged_once_before_the_first_draw(ledger, monkeypa
     pca.finish()
     assert set(seen) == {1}
     (entry,) = ledger.entries
-    assert entry.cost == pca.privacy_.cost == Gaussian(OjaPCA(mu=20.0, n_components=1).mu)
+    assert (
+        entry.cost == pca.privacy_.cost == Gaussian(Oja(strength=Gaussian(20.0), n_components=1).mu)
+    )
     assert entry.label.startswith("oja stream ")
     assert pca.privacy_.ledger == f"entry 1 of {ledger} (hash {entry.hash[:16]})"
     promised = {(r.cost, r.budget, r.ledger) for r in releases if r}
@@ -298,7 +300,7 @@ def test_an_exhausted_ledger_is_noticed_before_records_are_taken(tmp_path):
 def batches_of_one_record(batches):
     """What `oja` releases of five batches; ``batches`` have the record in question."""
     mu, source = 1.5, SimulationSource(0)
-    method = OjaPCA(mu=mu, n_components=1)
+    method = Oja(strength=Gaussian(mu), n_components=1)
     company = np.tile([1.0, 0.0], (4, 1))
     start = OnePassState(np.eye(2), np.zeros((2, 2)), 1.0)
 

@@ -845,7 +845,7 @@ BOOKS = [
     fault(
         "stream: distances are bought anew beside a whole step",
         "estimators/stream_run.py",
-        "return replace(method, mu=rest), bounds.with_distances(found)",
+        "return replace(method, strength=Gaussian(rest)), bounds.with_distances(found)",
         "return method, bounds.with_distances(found)",
         "tests/estimators/test_stream_radius.py",
         "-k",
@@ -863,7 +863,7 @@ BOOKS = [
     fault(
         "one pass: a trace beside a step with the whole budget",
         "mechanisms/one_pass.py",
-        "            method = replace(self, mu=rest)\n",
+        "            method = replace(self, strength=Gaussian(rest))\n",
         "",
         "tests/mechanisms/test_one_pass.py",
         "-k",
@@ -881,8 +881,8 @@ BOOKS = [
     fault(
         "standardising: a step with the whole budget beside its variances",
         "mechanisms/standardising.py",
-        "replace(method, mu=step.mu)",
-        "replace(method, mu=method.mu)",
+        "replace(method, strength=Gaussian(step.mu))",
+        "replace(method, strength=method.strength)",
         "tests/mechanisms/test_standardising.py",
         "-k",
         "costs_no_more",

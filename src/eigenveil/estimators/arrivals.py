@@ -31,7 +31,7 @@ from eigenveil.exceptions import (
 from eigenveil.mechanisms.continual import ContinualCov
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.one_pass import OnePass
-from eigenveil.mechanisms.registry import ComponentEntry
+from eigenveil.mechanisms.registry import ComponentMechanism
 from eigenveil.messages import Part
 from eigenveil.planning.bounds import OnInvalid, OnMissing, RowNorm, StatedBounds
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
@@ -293,7 +293,7 @@ def unit_rows(on_invalid: OnInvalid, on_missing: OnMissing) -> StatedBounds:
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON gives it back."""
-    if isinstance(value, ComponentEntry):
+    if isinstance(value, ComponentMechanism):
         return repr(value)
     if isinstance(value, Mapping):
         return {str(name): _plain(number) for name, number in value.items()}

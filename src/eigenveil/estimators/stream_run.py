@@ -16,8 +16,14 @@ from eigenveil.exceptions import InvalidDataError, InvalidParameterError, StateE
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.distances import PrivateDistances
 from eigenveil.mechanisms.gate import Gate
-from eigenveil.mechanisms.one_pass import OnePass, OnePassEntry
-from eigenveil.mechanisms.registry import ComponentEntry, Terms, entries, entry, unknown_mechanism
+from eigenveil.mechanisms.one_pass import OnePass
+from eigenveil.mechanisms.registry import (
+    BuildContext,
+    ComponentMechanism,
+    entries,
+    entry,
+    unknown_mechanism,
+)
 from eigenveil.mechanisms.row_bounds import (
     FrontBounds,
     LocatedBounds,
@@ -33,7 +39,7 @@ from eigenveil.privacy.accounting import for_group, split
 from eigenveil.privacy.adjacency import Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
-from eigenveil.privacy.cost import Cost
+from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.privacy.guarantee import MOST_ARRIVALS
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.memory import Batch
@@ -54,19 +60,19 @@ _DISTANCE_SHARE = 0.05  # of mu^2, in batches that are large enough to renew the
 _BATCH_SIZE = Phrase(python="batch_size", shell="--batch-size", file="the size of a batch")
 
 
-def streaming_entry(mechanism: Any, batch_size: int | None) -> OnePassEntry:
+def streaming_entry(mechanism: Any, batch_size: int | None) -> OnePass:
     """Return the method for a stream, by name or as it is configured."""
     known = [one.name for one in entries("components") if _streams(one)]
     found = None
     if not isinstance(mechanism, str) or mechanism in known:
         found = entry("components", mechanism)
-    if not (isinstance(found, OnePassEntry) and _streams(found)):
+    if not (isinstance(found, OnePass) and _streams(found)):
         raise unknown_mechanism(mechanism, known)
     return found if batch_size is None else replace(found, batch_size=batch_size)
 
 
 def _streams(one: Any) -> bool:
-    return isinstance(one, ComponentEntry) and one.streams
+    return isinstance(one, ComponentMechanism) and one.streams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -108,7 +114,7 @@ def _with_newer_distances(
     if not bounds.sharpened(search, len(batch.records)):
         return method, bounds
     found = search.run(bounds.seen(batch, clip), clip, gate)
-    return replace(method, mu=rest), bounds.with_distances(found)
+    return replace(method, strength=Gaussian(rest)), bounds.with_distances(found)
 
 
 def _centre_records(mu: float, d: int) -> int:
@@ -150,13 +156,12 @@ def planned(asked: Any, settings: Mapping[str, Any]) -> StreamPlan:
     size = None if asked.batch_size is None else positive(_BATCH_SIZE, asked.batch_size)
     entry = streaming_entry(asked.mechanism, size)
     budget = Budget(epsilon=asked.epsilon, delta=asked.delta, rho=asked.rho)
-    terms = Terms(budget=budget, n_columns=d, n_components=k)
+    context = BuildContext(budget=budget, n_columns=d, n_components=k)
     names, encoding = getattr(asked, "feature_names_in_", None), settings["read"]["encoding"]
     scale, max_arrivals = public_scale(asked.scale, d, names, encoding), asked.max_arrivals or 1
 
     def build(mu: float) -> OnePass:
-        method = entry.gaussian(mu, terms)
-        assert isinstance(method, OnePass)  # of such an entry
+        method: OnePass = entry.at(Gaussian(mu), context)
         return method
 
     method = build(

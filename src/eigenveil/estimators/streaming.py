@@ -17,7 +17,7 @@ from eigenveil.estimators.state import State, StreamProgress
 from eigenveil.estimators.stream_run import StreamPlan, StreamRun, planned, require_like
 from eigenveil.exceptions import InvalidParameterError, StateError
 from eigenveil.mechanisms.gate import Gate
-from eigenveil.mechanisms.registry import ComponentEntry
+from eigenveil.mechanisms.registry import ComponentMechanism
 from eigenveil.planning.bounds import RowNorm
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import cost_to_dict
@@ -42,7 +42,7 @@ class StreamingPCA(ArrivalEstimator, ComponentEstimator):
         How many components to release.
     epsilon, delta, rho : float, optional
         The budget of the whole stream: ``epsilon`` and ``delta``, or ``rho`` alone.
-    mechanism : {"oja", "adaptive-oja", "tangent-oja"} or ComponentEntry
+    mechanism : {"oja", "adaptive-oja", "tangent-oja"} or ComponentMechanism
         How a batch corrects the components. The noise of ``"adaptive-oja"`` falls with the distance
         of records from what earlier batches released. ``"tangent-oja"`` measures only what turns
         the components, once they have settled.
@@ -153,7 +153,7 @@ class StreamingPCA(ArrivalEstimator, ComponentEstimator):
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
-        mechanism: str | ComponentEntry = "oja",
+        mechanism: str | ComponentMechanism = "oja",
         row_norm: RowNorm | None = None,
         centring: Literal["none", "located"] | None = None,
         batch_size: int | None = None,

@@ -36,7 +36,7 @@ from eigenveil.exact.daily_moments import (
     contributions,
 )
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms.gate import Gate, Mechanism
+from eigenveil.mechanisms.gate import Gate, Step
 from eigenveil.mechanisms.gauss import GaussCov, NoisyMatrix
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost, Gaussian
@@ -132,7 +132,7 @@ class DailyGate(Gate):
         self.day = day
         self._spent = tuple(DailyDraw(plan, each).cost() for each in range(day))
 
-    def _pay(self, step: Mechanism[Any], records: range | None) -> None:
+    def _pay(self, step: Step[Any], records: range | None) -> None:
         if getattr(step, "day", None) != self.day:
             raise InvalidParameterError("one draw for each day, in the order of days")
         super()._pay(step, records)

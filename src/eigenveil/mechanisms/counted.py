@@ -26,7 +26,7 @@ from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.centre import CentredResult
 from eigenveil.mechanisms.distances import searchable
 from eigenveil.mechanisms.front import CORRELATION, COVARIANCE, Aim, Front
-from eigenveil.mechanisms.gate import Gate, Mechanism, Procedure
+from eigenveil.mechanisms.gate import Gate, Procedure, Step
 from eigenveil.mechanisms.gauss import NoisyMatrix
 from eigenveil.mechanisms.missing_rates import Present, missing_shares
 from eigenveil.numerics.random import SystemSource
@@ -198,7 +198,7 @@ class DrawnRowsGate(Gate):
         )
         self._gate = gate
 
-    def draw(self, step: Mechanism[Result], query: Bounded) -> Result:
+    def draw(self, step: Step[Result], query: Bounded) -> Result:
         """Draw at the gate behind, if the statistic is one of the drawn rows."""
         same = query.adjacency is self.adjacency and query.protects is self.protects
         if not same or query.records is not None:

@@ -38,7 +38,7 @@ from eigenveil.mechanisms.distances import (
     distance_share,
     noise_rows,
 )
-from eigenveil.mechanisms.elliptical import SHOWN_VARIANCE, EllipticalCov
+from eigenveil.mechanisms.elliptical import SHOWN_VARIANCE, Elliptical
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.gauss import GaussCov, NoisyMatrix
 from eigenveil.mechanisms.prepared import Prepared, Table
@@ -140,7 +140,7 @@ class Front:
         return Gaussian(self.mu)
 
     @property
-    def inner(self) -> EllipticalCov:
+    def inner(self) -> Elliptical:
         """The last step where nothing is spared."""
         return self._matrices(1 - sum(self.shares.values()))
 
@@ -304,13 +304,13 @@ class Front:
     def _noise(self, share: float) -> VectorNoise:
         return vector_noise(self.part(share))
 
-    def _matrices(self, share: float) -> EllipticalCov:
-        return EllipticalCov.build(
-            self.part(share),
-            self.rows,
-            self.columns,
+    def _matrices(self, share: float) -> Elliptical:
+        return Elliptical(
+            strength=self.part(share),
+            n_rows=self.rows,
+            n_columns=self.columns,
             searches=False,
-            spread=not self.aim.standardises,
+            spreads=not self.aim.standardises,
         )
 
     def mean(self, share: float, source: RowSource, clip: Clip, gate: Gate) -> NoisyMean:

@@ -25,9 +25,9 @@ from eigenveil.exact.products import MomentProducts
 from eigenveil.mechanisms.additive import NoisyVector, PrivateMean
 from eigenveil.mechanisms.centre import CentredResult, Paired, Uncentred
 from eigenveil.mechanisms.column_scale import Scaled
-from eigenveil.mechanisms.correlation import CorrelationPCA
+from eigenveil.mechanisms.correlation import Correlation
 from eigenveil.mechanisms.counted import Counted
-from eigenveil.mechanisms.gate import Gate, Mechanism, Procedure
+from eigenveil.mechanisms.gate import Gate, Procedure, Step
 from eigenveil.mechanisms.missing_rates import Present
 from eigenveil.mechanisms.one_pass import OnePass, OnePassState
 from eigenveil.numerics.integers import FixedPoint
@@ -117,7 +117,7 @@ class StandInGate(Gate):
         self._stretch = stretch  # directions that one stands for
         self._kept = kept  # share of variance in the directions that are simulated
 
-    def draw(self, step: Mechanism[Result], query: Bounded) -> Result:
+    def draw(self, step: Step[Result], query: Bounded) -> Result:
         """Add noise to sensitivities that give that of all columns."""
         mean = isinstance(step, PrivateMean)
         wide = mean or query.value.units.ndim > 1 or isinstance(query, MomentProducts)
@@ -135,14 +135,14 @@ class StandInGate(Gate):
             query = replace(query, sensitivities=wider)
         return super().draw(step, query)
 
-    def _pay(self, step: Mechanism[Any], records: range | None) -> None:
+    def _pay(self, step: Step[Any], records: range | None) -> None:
         pass
 
 
 def with_drawn_rows(plan: Plan, n: int) -> Plan:
     """Return the plan as it would be after a count of ``n`` rows, where it counts them."""
     procedure = plan.procedure if plan.counted else None
-    if isinstance(procedure, CorrelationPCA):
+    if isinstance(procedure, Correlation):
         procedure = procedure.inner
     if not isinstance(procedure, Counted):
         return plan
@@ -190,7 +190,7 @@ def rehearse(
     source = _assumed(rows, _Many(n / len(rows), kept))
     start = replace(plan.start, box=None, centre=None)
     few = _of_few(plan, table).build(plan.strength)
-    if isinstance(few, CorrelationPCA):
+    if isinstance(few, Correlation):
         if plan.centring == "paired":  # the table has the sums of its pairs as well
             sums = table.sample(n / table.stretch, noise)
             truth += sums.moment(np.diag(table.values)) * length**2
@@ -220,12 +220,13 @@ def _of_few(plan: Plan, table: AssumedTable) -> Plan:
 
 
 def _standardised(
-    few: CorrelationPCA, truth: Matrix, source: ArraySource, start: Clip, gate: Gate
+    few: Correlation, truth: Matrix, source: ArraySource, start: Clip, gate: Gate
 ) -> tuple[Matrix, CentredResult[Any]]:
     """Return correlations of columns that are no eigenvectors, and components of these."""
     axes, _ = np.linalg.qr(gate.normals(source.n_columns, source.n_columns))
     truth = axes.T @ truth @ axes
     deviations = np.sqrt(truth.diagonal())
+    assert few.inner is not None  # the plan has set it
     inner = _without_scales(few.inner)
     if isinstance(inner, Paired):
         inner = Uncentred(inner=inner.inner, row_norm=start.row_norm)
@@ -299,7 +300,7 @@ class _BatchGate(StandInGate):
         self._each = len(batch.records) / batch.n_rows
         self._groups = groups
 
-    def draw(self, step: Mechanism[Result], query: Bounded) -> Result:
+    def draw(self, step: Step[Result], query: Bounded) -> Result:
         """Take the sum for the whole batch; noise is that of all columns."""
         assert query.records is not None  # of batches alone
         assert query.count is not None
