@@ -56,10 +56,6 @@ class Targets:
     alpha: float | None = None
     accepts_means: bool = False
 
-    def __post_init__(self) -> None:
-        if self.alpha is not None and not 0 <= self.alpha < math.inf:
-            raise InvalidParameterError(option("alpha"), " must be a number, zero or more")
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Request:
