@@ -63,7 +63,7 @@ def captured(rows, truth, clip, k, epsilon, query, seed):
     drawn = procedure.run(open_rows(rows), clip, gate)
     seconds = time.perf_counter() - start
     wishart, laplace = (
-        release(mechanism(epsilon=epsilon, n_components=k), query, ledger=None, noise=noise)
+        release(mechanism(strength=Pure(epsilon), n_components=k), query, ledger=None, noise=noise)
         for mechanism in (WishartComponents, LaplaceComponents)
     )
     figures = {"wishart": wishart, "exponential": drawn, "laplace": laplace}
