@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from dask.base import compute, persist
@@ -274,22 +274,14 @@ def connected(address: str) -> Iterator[None]:
         yield
 
 
-@runtime_checkable
-class _InParts(Protocol):
-    """Rows made up of others that may travel to other machines."""
-
-    def parts(self) -> Sequence[RowSource]:
-        """Return the rows of each part."""
-        ...
-
-
 def on_cluster(source: RowSource) -> RowSource:
     """Return the rows of parquet files as parts that workers read, who must see the same files."""
     if source.schema.undecided:
         raise InvalidDataError("levels of categories are not found on a cluster: state them")
     plain = source.plain
-    if not isinstance(plain, _InParts):
+    parts = getattr(plain, "parts", None)
+    if parts is None:
         raise InvalidDataError("workers read parquet files that they all see: save the table so")
-    rows = FileParts(plain, plain.parts())
+    rows = FileParts(plain, parts())
     unit = source.units.protects
     return rows.by_label(unit) if unit.owns_many else rows

@@ -224,16 +224,7 @@ class _Nothing:
 
 
 class UnitsOfParts(Units):
-    """Persons of rows in parts, all rows of a person in one of them.
-
-    Parameters
-    ----------
-    parts : PartedSource
-        Rows with their ids, by person.
-    protects : Unit
-        What an id stands for.
-
-    """
+    """Persons of rows in parts, all rows of a person in one of them."""
 
     def __init__(self, parts: PartedSource, protects: Unit) -> None:
         super().__init__(protects)

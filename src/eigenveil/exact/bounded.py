@@ -80,31 +80,11 @@ class Bounded:
                 raise InvalidParameterError("a sensitivity must be positive and finite")
 
     @classmethod
-    def over(
-        cls,
-        rows: Whose,
-        *,
-        value: FixedPoint,
-        sensitivities: Mapping[Norm, float],
-        adjacency: Adjacency,
-        unit: float,
-        count: int | None,
-        exact: bool,
-        **more: Any,
-    ) -> Self:
+    def over(cls, rows: Whose, **fields: Any) -> Self:
         """Return a statistic of these rows, which say themselves whose they are, and which."""
-        statistic = cls(
-            value=value,
-            sensitivities=sensitivities,
-            adjacency=adjacency,
-            protects=rows.units.protects,
-            records=rows.schema.records,
-            unit=unit,
-            count=count,
-            exact=exact,
-            **more,
-        )
-        table = rows.schema.stands_for
+        schema = rows.schema
+        statistic = cls(protects=rows.units.protects, records=schema.records, **fields)
+        table = schema.stands_for
         return statistic if table is None else table.whole(statistic)
 
     def sensitivity(self, norm: Norm) -> float:

@@ -52,16 +52,17 @@ class TakeColumns(RowMap):
 
     columns: slice | Sequence[int]
 
-    def _places(self, n_columns: int) -> Sequence[int]:
-        return range(n_columns)[self.columns] if isinstance(self.columns, slice) else self.columns
-
     def width(self, n_columns: int) -> int:
         """Return the number of columns that are taken."""
-        return len(self._places(n_columns))
+        columns = self.columns
+        return len(range(n_columns)[columns] if isinstance(columns, slice) else columns)
 
     def names(self, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """Return the names of the columns that are taken."""
-        return None if names is None else tuple(names[j] for j in self._places(len(names)))
+        if names is None:
+            return None
+        columns = self.columns
+        return names[columns] if isinstance(columns, slice) else tuple(names[j] for j in columns)
 
     def __call__(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """Return these columns of rows."""

@@ -78,13 +78,6 @@ class UnitSource(RowSource):
 class Groups(Units):
     """Groups of rows, by an id for each in memory.
 
-    Parameters
-    ----------
-    ids : array-like
-        Numbers or text.
-    protects : Unit
-        What an id stands for.
-
     Attributes
     ----------
     numbers : array
