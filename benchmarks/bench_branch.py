@@ -15,7 +15,8 @@ from threadpoolctl import threadpool_limits
 from eigenveil.exact import eigenvalues
 from eigenveil.mechanisms import Gate, release
 from eigenveil.numerics import SimulationSource
-from eigenveil.papers.covrev import AdaptiveCov, on_basis
+from eigenveil.papers.covrev import Adaptive, on_basis
+from eigenveil.privacy import Gaussian, Pure
 from side_by_side import report
 from tables import tick, zipf
 
@@ -93,9 +94,9 @@ def main():
             table = zipf(n, d, bins)
             for budget in budgets:
                 adaptive = (
-                    AdaptiveCov.gaussian(math.sqrt(2 * budget), d)
+                    Adaptive(strength=Gaussian(math.sqrt(2 * budget)), n_columns=d)
                     if kind == "rho"
-                    else AdaptiveCov.pure(budget, d)
+                    else Adaptive(strength=Pure(budget), n_columns=d)
                 )
                 cell = {"n": n, "d": d, "N": bins, "budget": f"{kind} {budget}"}
                 results.append(cell | judge(adaptive, table))

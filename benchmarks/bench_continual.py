@@ -20,7 +20,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from eigenveil import ContinualCovariance
-from eigenveil.estimators import DailyState
+from eigenveil.estimators import DailyProgress, State
 from eigenveil.exact import Clip, DailyMoments, day_sensitivity, packed, second_moment, unpacked
 from eigenveil.mechanisms import ContinualCov, DailyGate, GaussCov, release
 from eigenveil.numerics import SimulationSource
@@ -88,13 +88,14 @@ def costs(d, n):
         path = Path(folder) / "state"
         for day in (1, 2, 30, 180, 365):
             if path.exists():  # the days between, without their processes
-                state = DailyState.load(path)
-                missing = day - 1 - state.days
-                state.sums = np.vstack([state.sums, np.tile(state.sums[-1], (missing, 1))])
-                state.drawn = np.vstack([state.drawn, np.tile(state.drawn[-1], (missing, 1))])
-                state.attempts += missing
+                state = State.load(path, DailyProgress)
+                days = state.progress
+                missing = day - 1 - days.days
+                days.sums = np.vstack([days.sums, np.tile(days.sums[-1], (missing, 1))])
+                days.drawn = np.vstack([days.drawn, np.tile(days.drawn[-1], (missing, 1))])
+                days.attempts += missing
                 state.save()
-                del state
+                del state, days
             here, there = processes.Pipe()
             job = processes.Process(
                 target=one_day, args=(path, day, d, random.standard_normal((n, d)), there)

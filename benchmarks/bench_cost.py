@@ -12,10 +12,10 @@ from scipy.linalg import eigh
 from threadpoolctl import threadpool_limits
 
 from eigenveil.exact import Clip
-from eigenveil.mechanisms import CleanedCov, Gate, WishartCov
+from eigenveil.mechanisms import Cleaned, Gate, WishartCov
 from eigenveil.numerics import SystemSource
-from eigenveil.papers.covrev import ExponentialCov, draw_bingham
-from eigenveil.privacy import Adjacency
+from eigenveil.papers.covrev import Exponential, draw_bingham
+from eigenveil.privacy import Adjacency, Gaussian, Pure
 from eigenveil.rows import open_rows
 from side_by_side import interleave, median_ratio, report
 from tables import zipf
@@ -39,7 +39,7 @@ def releases():
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     sides = {
         "gram and eigh": lambda: eigh(rows.T @ rows),
-        "cleaned": lambda: run(CleanedCov(mu=1.0), rows),
+        "cleaned": lambda: run(Cleaned(strength=Gaussian(1.0)), rows),
         "wishart": lambda: run(WishartCov(epsilon=1.0), rows),
     }
     for threads in (1, 2):
@@ -80,8 +80,8 @@ def directions():
 def exponential():
     rows = zipf(50_000, 200, 1).rows
     for budget, procedure in (
-        ("epsilon 1", ExponentialCov.pure(1.0, 200)),
-        ("rho 0.5", ExponentialCov.concentrated(1.0, 200)),
+        ("epsilon 1", Exponential(strength=Pure(1.0), n_columns=200)),
+        ("rho 0.5", Exponential(strength=Gaussian(1.0), n_columns=200)),
     ):
         start = time.perf_counter()
         run(procedure, rows)

@@ -11,15 +11,16 @@ import math
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from eigenveil.mechanisms import AdaptiveCleanedCov, CleanedCov, GaussCov
+from eigenveil.mechanisms import AdaptiveCleaned, Cleaned, GaussCov
 from eigenveil.papers.covrev import (
-    AdaptiveCov,
-    CoinPressCov,
-    ProjectedCov,
+    Adaptive,
+    CoinPress,
+    Projection,
     adaptive_cov,
     gauss_cov,
     separate_cov,
 )
+from eigenveil.privacy import Gaussian
 from side_by_side import report
 from tables import means, mnist, reuters, summarise, tick, zipf
 
@@ -52,15 +53,15 @@ def errors(table, rho, seed):
         "published adaptive": adaptive_cov(table.norms, table.moment, rho, rng),
         "tuned adaptive": adaptive_cov(table.norms, table.moment, rho, rng, tuned=True),
         "gauss": gauss,
-        "projection": table.release(ProjectedCov(mu=mu), seed),
-        "adaptive": table.run(AdaptiveCov.gaussian(mu, table.d), seed)[0].matrix,
-        "cleaned": table.release(CleanedCov(mu=mu), seed),
-        "adaptive-cleaned": table.run(AdaptiveCleanedCov.gaussian(mu), seed)[0].matrix,
+        "projection": table.release(Projection(strength=Gaussian(mu)), seed),
+        "adaptive": table.run(Adaptive(strength=Gaussian(mu), n_columns=table.d), seed)[0].matrix,
+        "cleaned": table.release(Cleaned(strength=Gaussian(mu)), seed),
+        "adaptive-cleaned": table.run(AdaptiveCleaned(strength=Gaussian(mu)), seed)[0].matrix,
         "oracle": table.oracle(gauss),
         "zero": np.zeros_like(truth),
     }
     if seed < SLOW_REPEATS:
-        estimates["coinpress"] = table.run(CoinPressCov.gaussian(mu), seed)[0].matrix
+        estimates["coinpress"] = table.run(CoinPress(strength=Gaussian(mu)), seed)[0].matrix
     return {name: table.error(matrix) for name, matrix in estimates.items()}
 
 

@@ -17,9 +17,9 @@ from eigenveil.engines import Brought, DeviceSource, device
 from eigenveil.engines import host_to_device as brought
 from eigenveil.exact import Clip, moment_products
 from eigenveil.exact.gram import _accumulate
-from eigenveil.mechanisms import AnalyzeGaussPCA
+from eigenveil.mechanisms import AnalyzeGauss
 from eigenveil.numerics import SystemSource
-from eigenveil.privacy import Adjacency
+from eigenveil.privacy import Adjacency, Gaussian
 from side_by_side import report
 
 ONE = 1 << 18
@@ -125,7 +125,9 @@ def lazily(n, d, k):
         query = moment_products(source, clip, adjacency)
         torch.cuda.synchronize()
         read = time.perf_counter()
-        AnalyzeGaussPCA(mu=1.0, n_components=k, lazy=True).perturb(query, SystemSource())
+        AnalyzeGauss(strength=Gaussian(1.0), n_components=k, lazy=True).perturb(
+            query, SystemSource()
+        )
         times.append((read - start, time.perf_counter() - read))
     start = time.perf_counter()
     settings = {"epsilon": 1.0, "delta": 1e-6, "mechanism": "spherical", "centring": "none"}

@@ -37,11 +37,11 @@ from threadpoolctl import threadpool_limits
 from eigenveil.exact import Clip, second_moment
 from eigenveil.federated import leading_basis, weights
 from eigenveil.mechanisms import (
-    AnalyzeGaussPCA,
+    AnalyzeGauss,
     Gate,
     GaussCov,
-    OjaPCA,
-    TangentPCA,
+    Oja,
+    Tangent,
     directions,
     leading,
 )
@@ -51,11 +51,11 @@ from eigenveil.numerics import (
     subspace_distance,
     top_eigenpairs,
 )
-from eigenveil.papers.dppca import ShuffledOjaPCA
+from eigenveil.papers.dppca import ShuffledOja
 from eigenveil.papers.fed import SpikedClient
-from eigenveil.papers.kpca import DeflationPCA
+from eigenveil.papers.kpca import Deflation
 from eigenveil.papers.spiked import SpikedModel
-from eigenveil.privacy import Adjacency, Budget, Gaussian, split, strength
+from eigenveil.privacy import Adjacency, Budget, Gaussian, Pure, split, strength
 from eigenveil.rows import open_rows
 from side_by_side import RESULTS, keep, report
 from tables import means, present, tick
@@ -129,13 +129,13 @@ def shuffled(owner, k):
     """With the budget that [DPPCA] is stated for, halved."""
     epsilon, delta = owner.epsilon / 2, owner.delta / 2
     if k == 1:
-        return ShuffledOjaPCA(epsilon=epsilon, delta=delta, n_records=owner.n)
-    inner = ShuffledOjaPCA(epsilon=epsilon, delta=delta, n_records=owner.n // k)
-    return DeflationPCA(inner=inner, n_components=k)
+        return ShuffledOja(strength=Pure(epsilon), delta=delta, n_records=owner.n)
+    inner = ShuffledOja(strength=Pure(epsilon), delta=delta, n_records=owner.n // k)
+    return Deflation(inner=inner, n_components=k)
 
 
 def oja(owner, rows):
-    method = OjaPCA(mu=owner.mu, n_components=owner.model.rank)
+    method = Oja(strength=Gaussian(owner.mu), n_components=owner.model.rank)
     if owner.n >= method.needed_records(rows.rows.shape[1]):
         return method
     return replace(method, batch_size=-(-owner.n // 3))
@@ -159,11 +159,13 @@ def sent(owner, rows, seed):
         found[name] = top_eigenpairs(noisy, k)[1].T  # as SpikedClient.basis
         if name == "printed":
             found["noisy projector"] = noisy
-    # As SphericalPCA.run, whose matrix would not be seen.
+    # As Spherical.run, whose matrix would not be seen.
     noisy = drawn(GaussCov(mu=mu), rows, next(seeds))
     found["spherical"] = leading(noisy, k).components.T
     found["noisy matrix"] = noisy.matrix
-    found["tangent"] = run(TangentPCA(mu=mu, n_components=k), rows, next(seeds)).components.T
+    found["tangent"] = run(
+        Tangent(strength=Gaussian(mu), n_components=k), rows, next(seeds)
+    ).components.T
     found["oja"] = run(oja(owner, rows), rows, next(seeds)).components.T
     if owner.n >= FEW * k:
         found["Fed-DP-Oja"] = run(shuffled(owner, k), rows, next(seeds)).components.T
@@ -207,8 +209,10 @@ def gathered(owners, clients, seed):
     k, n = owners[0].model.rank, sum(owner.n for owner in owners)
     pooled = Rows(np.concatenate([rows.rows for rows in clients]))
     mu = min(owner.mu for owner in owners)
-    local = drawn(AnalyzeGaussPCA(mu=mu / math.sqrt(n), n_components=k), pooled, 2 * seed)
-    one = drawn(AnalyzeGaussPCA(mu=mu, n_components=k), pooled, 2 * seed + 1)
+    local = drawn(
+        AnalyzeGauss(strength=Gaussian(mu / math.sqrt(n)), n_components=k), pooled, 2 * seed
+    )
+    one = drawn(AnalyzeGauss(strength=Gaussian(mu), n_components=k), pooled, 2 * seed + 1)
     return {
         "local": local.components,
         "pooled": one.components,

@@ -26,21 +26,21 @@ from threadpoolctl import threadpool_limits
 from eigenveil.datasets import SpikedGaussian, SpikedMatrices, SpikedSigns
 from eigenveil.exact import Clip
 from eigenveil.exceptions import EigenveilError
-from eigenveil.mechanisms import Gate, OjaPCA
+from eigenveil.mechanisms import Gate, Oja
 from eigenveil.numerics import SimulationSource, subspace_distance
-from eigenveil.papers.dppca import ShuffledOjaPCA, TruncatedMeanPCA
+from eigenveil.papers.dppca import DPPCA, ShuffledOja
 from eigenveil.papers.kpca import (
-    AdaptiveOjaPCA,
-    BoxedOjaPCA,
-    DeflationPCA,
+    AdaptiveOja,
+    BoxedOja,
+    Deflation,
     SpikedRate,
     StepDecay,
-    TangentOjaPCA,
+    TangentOja,
     dp_gauss_1,
     dp_gauss_2_not_private,
     dp_power,
 )
-from eigenveil.privacy import Adjacency, Budget, Gaussian, strength
+from eigenveil.privacy import Adjacency, Budget, Gaussian, Pure, strength
 from eigenveil.rows import MatrixSource, open_rows
 from side_by_side import report
 
@@ -161,46 +161,42 @@ def baselines(records):
     }
 
 
-def calibrated(build, *args, **options):
+def calibrated(one, k, **options):
     """The mechanism that the whole budget buys."""
 
-    def make(parameter):
-        return build(parameter, *args, **options)
+    def make(mu):
+        return one(strength=Gaussian(mu), n_components=k, **options)
 
-    return make(strength(BUDGET, lambda parameter: make(parameter).cost(), "calibrated"))
-
-
-def oja(mu, k, **options):
-    return OjaPCA(mu=mu, n_components=k, **options)
+    return make(strength(BUDGET, lambda mu: make(mu).cost(), "calibrated"))
 
 
 def one_pass(cell):
     """Mechanisms of the library, as they come."""
     return {
-        "oja": calibrated(oja, cell.k),
-        "adaptive-oja": calibrated(AdaptiveOjaPCA.build, cell.k),
-        "tangent-oja": calibrated(TangentOjaPCA.build, cell.k),
+        "oja": calibrated(Oja, cell.k),
+        "adaptive-oja": calibrated(AdaptiveOja, cell.k),
+        "tangent-oja": calibrated(TangentOja, cell.k),
     }
 
 
 def deflated(cell):
     """Components one after the other; of one component there is nothing to deflate."""
     inner = {
-        "k-DP-PCA": TruncatedMeanPCA.build(EPSILON, DELTA),
-        "k-DP-Ojas": ShuffledOjaPCA(epsilon=EPSILON, delta=DELTA, n_records=cell.n // cell.k),
+        "k-DP-PCA": DPPCA(strength=Pure(EPSILON), delta=DELTA),
+        "k-DP-Ojas": ShuffledOja(strength=Pure(EPSILON), delta=DELTA, n_records=cell.n // cell.k),
     }
     if cell.k == 1:
         return inner
-    return {name: DeflationPCA(inner=one, n_components=cell.k) for name, one in inner.items()}
+    return {name: Deflation(inner=one, n_components=cell.k) for name, one in inner.items()}
 
 
 def forms(cell):
     """Of the adaptive method: as printed, with a composed centre, and about the released image."""
-    boxed = partial(BoxedOjaPCA.build, EPSILON, DELTA, cell.k)
+    boxed = partial(BoxedOja, strength=Pure(EPSILON), delta=DELTA, n_components=cell.k)
     return {
         "printed centre": boxed(centre="histograms"),
         "composed centre": boxed(centre="mean"),
-        "released image": calibrated(AdaptiveOjaPCA.build, cell.k),
+        "released image": calibrated(AdaptiveOja, cell.k),
     }
 
 
@@ -269,10 +265,10 @@ def scheduled(task):
     records = Records(*task)
     cell = records.cell
     found = {}
-    for name, build in (("oja", oja), ("adaptive-oja", AdaptiveOjaPCA.build)):
-        found[name] = records.run(calibrated(build, cell.k))
+    for name, one in (("oja", Oja), ("adaptive-oja", AdaptiveOja)):
+        found[name] = records.run(calibrated(one, cell.k))
         for label, options in schedules(cell).items():
-            found[f"{name} {label}"] = records.run(calibrated(build, cell.k, **options))
+            found[f"{name} {label}"] = records.run(calibrated(one, cell.k, **options))
     return found
 
 

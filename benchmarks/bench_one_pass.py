@@ -17,16 +17,16 @@ from eigenveil.datasets import SpikedGaussian
 from eigenveil.exact import Clip
 from eigenveil.exceptions import EigenveilError
 from eigenveil.mechanisms import (
-    AnalyzeGaussPCA,
+    AnalyzeGauss,
     Gate,
-    OjaPCA,
-    PowerPCA,
-    SphericalPCA,
-    TangentPCA,
+    Oja,
+    Power,
+    Spherical,
+    Tangent,
     directions,
 )
 from eigenveil.numerics import SimulationSource, subspace_distance
-from eigenveil.papers.kpca import AdaptiveOjaPCA, TangentOjaPCA
+from eigenveil.papers.kpca import AdaptiveOja, TangentOja
 from eigenveil.privacy import Adjacency, Budget, Gaussian, strength
 from eigenveil.rows import open_rows
 from side_by_side import report
@@ -41,19 +41,22 @@ WHOLE = ("spherical", "tangent", "analyze-gauss")
 ONCE = ("oja", "adaptive-oja", "tangent-oja")
 
 
-def calibrated(build, k):
+def calibrated(one, k):
     """The mechanism that the whole budget buys."""
-    parameter = strength(BUDGET, lambda parameter: build(parameter, k).cost(), "calibrated")
-    return build(parameter, k)
+
+    def make(mu):
+        return one(strength=Gaussian(mu), n_components=k)
+
+    return make(strength(BUDGET, lambda mu: make(mu).cost(), "calibrated"))
 
 
 def one_pass(k):
     """Mechanisms that take unit and clipped rows."""
     return [
-        OjaPCA(mu=MU, n_components=k),
-        calibrated(AdaptiveOjaPCA.build, k),
-        calibrated(TangentOjaPCA.build, k),
-        PowerPCA(mu=MU, n_components=k),
+        Oja(strength=Gaussian(MU), n_components=k),
+        calibrated(AdaptiveOja, k),
+        calibrated(TangentOja, k),
+        Power(strength=Gaussian(MU), n_components=k),
     ]
 
 
@@ -84,9 +87,9 @@ def errors(task):
     basis = np.linalg.eigh(rows.T @ rows)[1][:, -k:]
     found = {
         "non-private": subspace_distance(basis.T, stream.basis.T),
-        "spherical": error(SphericalPCA(mu=MU, n_components=k), clipped),
-        "tangent": error(TangentPCA(mu=MU, n_components=k), clipped),
-        "analyze-gauss": error(AnalyzeGaussPCA(mu=MU, n_components=k), clipped),
+        "spherical": error(Spherical(strength=Gaussian(MU), n_components=k), clipped),
+        "tangent": error(Tangent(strength=Gaussian(MU), n_components=k), clipped),
+        "analyze-gauss": error(AnalyzeGauss(strength=Gaussian(MU), n_components=k), clipped),
     }
     for procedure in one_pass(k):
         found[f"{procedure.name}, unit"] = error(procedure, directions(clipped))

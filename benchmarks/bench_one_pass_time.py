@@ -16,9 +16,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from eigenveil.exact import Clip
-from eigenveil.mechanisms import Gate, OjaPCA
+from eigenveil.mechanisms import Gate, Oja
 from eigenveil.numerics import SimulationSource
-from eigenveil.privacy import Adjacency
+from eigenveil.privacy import Adjacency, Gaussian
 from eigenveil.rows import open_rows
 from side_by_side import interleave, median_ratio, report
 from tables import tick
@@ -40,7 +40,7 @@ def table(n, d, k, signal):
 
 
 def private(rows, k):
-    procedure = OjaPCA(mu=MU, n_components=k)
+    procedure = Oja(strength=Gaussian(MU), n_components=k)
     gate = Gate(
         procedure.cost(),
         label=procedure.name,
@@ -55,7 +55,7 @@ def products(rows, k, width):
     """The same batches, each times a basis and back."""
     basis = np.linalg.qr(np.random.default_rng(1).standard_normal((rows.shape[1], width)))[0]
     first = 0
-    for size in OjaPCA(mu=MU, n_components=k).sizes(*rows.shape):
+    for size in Oja(strength=Gaussian(MU), n_components=k).sizes(*rows.shape):
         batch = rows[first : first + size]
         first += size
         basis = np.linalg.qr(batch.T @ (batch @ basis))[0]
@@ -65,7 +65,7 @@ def products(rows, k, width):
 def measured():
     for n, d, k, signal in CELLS:
         rows = table(n, d, k, signal)
-        width = OjaPCA(mu=MU, n_components=k).width(d)
+        width = Oja(strength=Gaussian(MU), n_components=k).width(d)
         sides = {
             "products": lambda rows=rows, k=k, width=width: products(rows, k, width),
             "products with k columns": lambda rows=rows, k=k: products(rows, k, k),

@@ -2,7 +2,7 @@
 
 Captured variance is a share of what k ordinary components capture; delta = 1e-6. Wanted of the
 default: the figures in `tables`. Projector error is the Frobenius distance from the true projector,
-epsilon = 1; wanted: the default at most 1.15 times the better of AnalyzeGaussPCA, clipped at the
+epsilon = 1; wanted: the default at most 1.15 times the better of AnalyzeGauss, clipped at the
 90 % quantile of the model's norms, and spherical. With bounds the centre is a mean. MNIST is
 read from ../shared/data where present.
 """

@@ -10,13 +10,14 @@ from threadpoolctl import threadpool_limits
 
 from eigenveil.mechanisms import WishartCov
 from eigenveil.papers.covrev import (
-    AdaptiveCov,
-    ExponentialCov,
+    Adaptive,
+    Exponential,
     LapCov,
-    SeparateCov,
+    Separate,
     lap_cov,
     separate_cov_pure,
 )
+from eigenveil.privacy import Pure
 from side_by_side import report
 from tables import means, summarise, tick, zipf
 
@@ -45,15 +46,17 @@ def errors(table, epsilon, seed):
         "published laplace": lap_cov(truth, n, epsilon, rng),
         "published separate": separate_cov_pure(truth, n, epsilon, rng),
         "laplace": table.release(LapCov(epsilon=epsilon), seed),
-        "separate": table.run(SeparateCov.pure(epsilon), seed)[0].matrix,
-        "adaptive": table.run(AdaptiveCov.pure(epsilon, d), seed)[0].matrix,
+        "separate": table.run(Separate(strength=Pure(epsilon)), seed)[0].matrix,
+        "adaptive": table.run(Adaptive(strength=Pure(epsilon), n_columns=d), seed)[0].matrix,
         "raw": raw,
         "wishart": table.release(WishartCov(epsilon=epsilon), seed),
         "oracle": table.oracle(raw),
         "zero": np.zeros_like(truth),
     }
     if seed < SLOW_REPEATS and d <= SLOW_COLUMNS:
-        estimates["exponential"] = table.run(ExponentialCov.pure(epsilon, d), seed)[0].matrix
+        estimates["exponential"] = table.run(
+            Exponential(strength=Pure(epsilon), n_columns=d), seed
+        )[0].matrix
     return {name: table.error(matrix) for name, matrix in estimates.items()}
 
 

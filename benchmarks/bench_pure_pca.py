@@ -14,10 +14,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from eigenveil.exact import SMALLEST_NORM, Clip, second_moment
-from eigenveil.mechanisms import Gate, WishartPCA, release
+from eigenveil.mechanisms import Gate, WishartComponents, release
 from eigenveil.numerics import SimulationSource, captured_variance, top_eigenpairs
-from eigenveil.papers.covrev import ExponentialPCA, LaplacePCA
-from eigenveil.privacy import Adjacency
+from eigenveil.papers.covrev import ExponentialComponents, LaplaceComponents
+from eigenveil.privacy import Adjacency, Pure
 from eigenveil.rows import open_rows
 from side_by_side import report
 from tables import means, summarise, tick
@@ -57,14 +57,14 @@ def clips(d, k, tail):
 def captured(rows, truth, clip, k, epsilon, query, seed):
     """One repetition of every mechanism."""
     noise = SimulationSource(seed)
-    procedure = ExponentialPCA.pure(epsilon, k)
+    procedure = ExponentialComponents(strength=Pure(epsilon), n_components=k)
     gate = Gate(procedure.cost(), label="x", adjacency=query.adjacency, ledger=None, noise=noise)
     start = time.perf_counter()
     drawn = procedure.run(open_rows(rows), clip, gate)
     seconds = time.perf_counter() - start
     wishart, laplace = (
-        release(mechanism(epsilon=epsilon, n_components=k), query, ledger=None, noise=noise)
-        for mechanism in (WishartPCA, LaplacePCA)
+        release(mechanism(strength=Pure(epsilon), n_components=k), query, ledger=None, noise=noise)
+        for mechanism in (WishartComponents, LaplaceComponents)
     )
     figures = {"wishart": wishart, "exponential": drawn, "laplace": laplace}
     shares = {name: captured_variance(found.components, truth) for name, found in figures.items()}

@@ -34,7 +34,7 @@ from threadpoolctl import threadpool_limits
 from eigenveil import PrivatePCA
 from eigenveil.exact import MomentProducts
 from eigenveil.exceptions import EigenveilError
-from eigenveil.mechanisms import AnalyzeGaussPCA, GaussCov, WishartCov
+from eigenveil.mechanisms import AnalyzeGauss, GaussCov, WishartCov
 from real_tables import DATA, real_tables
 from side_by_side import RESULTS, keep
 
@@ -66,7 +66,7 @@ class Recorder:
 
     def __enter__(self):
         self.moments = []
-        self.kept = {kind: kind.perturb for kind in (GaussCov, WishartCov, AnalyzeGaussPCA)}
+        self.kept = {kind: kind.perturb for kind in (GaussCov, WishartCov, AnalyzeGauss)}
         for kind, perturb in self.kept.items():
             kind.perturb = self._recording(perturb)
         return self

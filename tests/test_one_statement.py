@@ -5,17 +5,14 @@ import json
 import re
 
 import numpy as np
-import onnx
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from anndata import AnnData
 from click.testing import CliRunner
 
 from eigenveil import PrivateCovariance, PrivatePCA, Release, StreamingPCA
 from eigenveil.cli import main
 from eigenveil.privacy import Ledger
-from eigenveil.release import annotate
 from eigenveil.release.export import export
 from eigenveil.report import write
 from eigenveil.rows import open_rows
@@ -93,13 +90,6 @@ def test_all_say_the_same(release_of, csv, tmp_path):
     assert sentence in (tmp_path / "x.csv.statement.txt").read_text("utf-8")
     stored = pq.read_schema(tmp_path / "x.parquet").metadata.values()
     assert any(sentence in value.decode() for value in stored)
-    if isinstance(fitted, PrivatePCA | StreamingPCA):
-        export(loaded, tmp_path / "x.onnx")
-        assert sentence in onnx.load(tmp_path / "x.onnx").doc_string
-        table = AnnData(np.zeros((1, fitted.n_features_in_)))
-        table.var_names = list(fitted.feature_names_in_)
-        annotate(table, loaded)
-        assert sentence in str(table.uns["pca"])
 
 
 @pytest.mark.parametrize("json_wanted", [False, True])

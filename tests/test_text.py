@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.mechanisms import Oja, Terms
+from eigenveil.mechanisms import BuildContext, Oja
 from eigenveil.papers.spiked import SpikedModel
 from eigenveil.planning import Situation, choose
-from eigenveil.privacy import Budget
+from eigenveil.privacy import Budget, Gaussian
 from eigenveil.text import is_formula, percent, plural, printable, typed
 
 
@@ -48,7 +48,9 @@ def test_nouns_agree_with_their_numbers():
     model = SpikedModel(rank=1, smallest_spike=5.0, largest_spike=10.0, noise_variance=1.0)
     assert "along 1 unknown direction and" in model.assumption
     with pytest.raises(InvalidDataError, match="at least for 1 column at this budget"):
-        Oja().gaussian(1.0, Terms(budget=budget, n_columns=1, n_components=1)).check_records(1, 1)
+        Oja().at(
+            Gaussian(1.0), BuildContext(budget=budget, n_columns=1, n_components=1)
+        ).check_records(1, 1)
     unsure = replace(one, n=10**6, d=2, row_norm=None, bounded=True)
     assert "2 columns, 1 component and" in choose(unsure).reason
 

@@ -27,7 +27,7 @@ from eigenveil.estimators import (
 from eigenveil.exceptions import BoundsRequiredError, EigenveilError, InvalidParameterError
 from eigenveil.federated import Agreement, Code, ProtocolError
 from eigenveil.federated.configuration import _CLIENT, _OWNER, _SERVER
-from eigenveil.mechanisms import LazyEntry
+from eigenveil.mechanisms import LazyMechanism
 from eigenveil.messages import BOUNDS, Phrase, option
 from eigenveil.planning import Situation, predict
 from eigenveil.privacy import Budget, Ledger
@@ -80,7 +80,7 @@ PARAMETERS = parameters(
     StreamingPCA.partial_fit,
     ContinualCovariance,
     Situation,
-    LazyEntry,
+    LazyMechanism,
     export,
     Agreement,
     *CALLABLE.values(),

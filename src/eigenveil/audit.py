@@ -23,7 +23,7 @@ from scipy.stats import beta, norm
 
 from eigenveil.exact.bounded import Bounded
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms.gate import Mechanism, release
+from eigenveil.mechanisms.gate import Step, release
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.accounting import delta_of, epsilon_of
 from eigenveil.privacy.cost import Cost, Gaussian
@@ -137,7 +137,7 @@ def audit(
 
 
 def audit_mechanism(
-    mechanism: Mechanism[Any],
+    mechanism: Step[Any],
     left: Bounded,
     right: Bounded,
     *,

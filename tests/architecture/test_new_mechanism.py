@@ -1,4 +1,4 @@
-"""A new mechanism is a module with its entry: everything else follows from it.
+"""A new mechanism is a module with one class: everything else follows from it.
 
 The rest of what it costs is no code of the package: a proof page and a conformance case, which
 `tests/documents` and `tests/conformance` ask for, and a line in the changelog.
@@ -44,7 +44,7 @@ except InvalidParameterError as error:
     listed = str(error)
 situation = Situation(task="pca", n=500, d=5, k=2, budget=Budget(**budget))
 planned = predict(situation, "thresholded")
-configured = type(__import__("eigenveil.mechanisms.throwaway", fromlist=["ENTRY"]).ENTRY)()
+configured = __import__("eigenveil.mechanisms.throwaway", fromlist=["Thresholded"]).Thresholded()
 print(json.dumps({
     "estimator": release.mechanism,
     "configured": PrivatePCA(2, **budget, mechanism=configured).fit(rows).mechanism_,

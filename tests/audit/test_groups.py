@@ -17,11 +17,11 @@ from eigenveil.mechanisms import (
     Paired,
     PrivateMean,
     PrivateQuantile,
-    SphericalPCA,
+    Spherical,
 )
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import GROUP, Adjacency, Gaussian
-from eigenveil.rows import ArraySource, GroupedSource, PairedUnits
+from eigenveil.rows import ArraySource, GroupedSource, Units
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 MU, D = 1.5, 4
@@ -80,7 +80,7 @@ def test_a_person_is_hidden_in_a_second_moment(first, second, adjacency):
 @pytest.mark.parametrize("m", [2, 50])
 def test_rows_without_their_root_are_caught(m, monkeypatch):
     """Weight 1 in a second moment: m rows move it m times as far."""
-    monkeypatch.setattr(GroupedSource, "unit_sizes", np.ones(4, dtype=np.int64))
+    monkeypatch.setattr(Units, "sizes", np.ones(4, dtype=np.int64))
     queries = moments((DIAGONALS[0], m), (DIAGONALS[1], m))
     assert attack(GaussCov(mu=MU), queries, read_matrix, 2).violated
 
@@ -126,7 +126,7 @@ def test_persons_are_counted_not_rows(monkeypatch):
 
     report = attack(mechanism, counts(*sides), read, 5)
     assert not report.violated, str(report)
-    monkeypatch.setattr(GroupedSource, "unit_sizes", None)
+    monkeypatch.setattr(Units, "sizes", None)
     monkeypatch.setattr(
         GroupedSource, "unit_tables", lambda self: ((rows, None) for rows, _ in self.unit_chunks())
     )
@@ -155,7 +155,7 @@ def test_a_person_is_one_distance(monkeypatch):
 
     report = run(6)
     assert not report.violated, str(report)
-    monkeypatch.setattr(GroupedSource, "unit_sizes", None)
+    monkeypatch.setattr(Units, "sizes", None)
     assert run(6).violated
 
 
@@ -180,7 +180,8 @@ def _runner(mechanism, query, seed):
 def test_a_person_is_hidden_in_pairs(weighted, monkeypatch):
     """Directions of differences: six persons at the origin, and one who is exchanged."""
     if not weighted:
-        monkeypatch.setattr(PairedUnits, "unit_sizes", np.ones(4, dtype=np.int64))
+        unweighted = lambda protects, sizes: Units(protects, np.ones_like(sizes))  # noqa: E731
+        monkeypatch.setattr("eigenveil.rows.derived.Units", unweighted)
 
     def runner(row, m, seed):
         persons = [np.zeros((3, D))] * 6 + [np.repeat(row[None], m, axis=0), np.zeros((2, D))]
@@ -210,7 +211,7 @@ def test_a_person_is_hidden_in_pairs(weighted, monkeypatch):
 @pytest.mark.audit
 def test_a_person_is_hidden_in_components():
     """Through a whole mechanism that needs no bound: rows of any length."""
-    mechanism = SphericalPCA(mu=MU, n_components=1)
+    mechanism = Spherical(strength=Gaussian(MU), n_components=1)
 
     def runner(row, m, seed):
         rows, source = table(row, m), SimulationSource(seed)

@@ -39,7 +39,7 @@ def test_no_violation_is_found(words):
 
 
 def test_a_planted_fault_is_caught(monkeypatch):
-    monkeypatch.setattr(Gauss, "gaussian", lambda self, mu, terms: Quiet(mu=mu))
+    monkeypatch.setattr(Gauss, "at", lambda self, strength, context: Quiet(mu=strength.mu))
     assert "VIOLATED" in fails(5, "audit", "gauss", *BUDGET, "--trials", 60)
     result = invoke("audit", "gauss", *BUDGET, "--trials", 60, "--json")
     assert result.exit_code == 5

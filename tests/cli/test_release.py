@@ -129,7 +129,7 @@ def test_inputs_of_every_kind_are_the_same_table(kind, files, asked, tmp_path, m
 
     def fit(self, X, *arguments, **options):
         seen["rows"] = np.concatenate(list(X.chunks()))
-        seen["names"] = X.feature_names
+        seen["names"] = X.schema.feature_names
         return honest(self, X, *arguments, **options)
 
     monkeypatch.setattr(PrivatePCA, "fit", fit)

@@ -9,6 +9,7 @@ from eigenveil.exact import OUTSIDE_SCALE, BasisProduct, update_counts
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms import NoisyComponents
 from eigenveil.papers.kpca import TruncatedMean
+from eigenveil.privacy import Gaussian
 from eigenveil.rows import Batch
 from tests.conformance import case
 
@@ -47,7 +48,7 @@ def adaptive(kind):
 
     def build(mu, d, k):
         part = mu / math.sqrt(1 + 1 / 16)
-        return kind.build(part, k, batch_size=math.ceil(257 / part))
+        return kind(strength=Gaussian(part), n_components=k, batch_size=math.ceil(257 / part))
 
     return build
 
@@ -73,6 +74,12 @@ def truncated(epsilon, d, k):
     """Blocks enough to agree more often than not: the company of the rows is all alike."""
     mean = TruncatedMean.build(epsilon, 0.1, "basic")
     return replace(mean, spread=replace(mean.spread, zeta=0.5))
+
+
+def with_truncated(mechanism):
+    """The mechanism with that mean."""
+    vars(mechanism)["mean"] = truncated(mechanism.epsilon, None, None)
+    return mechanism
 
 
 def among(rows, n, first):

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import math
 import pkgutil
-from functools import cache
+from functools import cache, cached_property
 from itertools import combinations, product
 from pathlib import Path
 
@@ -28,7 +28,7 @@ SPENDING = [case for case in TABLE if not case.free]
 EACH_THAT_SPENDS = pytest.mark.parametrize("case", SPENDING, ids=str)
 
 # Shared bases, and steps that are tested with what they are a step of.
-STEPS = {"Boxed", "BoxedTangentOjaPCA", "DailyDraw", "_NoisyCounts"}
+STEPS = {"Boxed", "BoxedTangentOja", "DailyDraw", "_NoisyCounts"}
 
 
 def run(case, rows, adjacency, *, strength=1.0, k=1, noise=None, ledger=None):
@@ -269,8 +269,10 @@ def _is_concrete(kind):
 def inside(mechanism):
     """Yield the types of a mechanism and of those that it is made of."""
     yield type(mechanism)
-    for name in getattr(mechanism, "__dataclass_fields__", ()):
-        value = getattr(mechanism, name)
+    kinds = (property, cached_property)
+    steps = [name for name, kind in inspect.getmembers(type(mechanism)) if isinstance(kind, kinds)]
+    for name in (*getattr(mechanism, "__dataclass_fields__", ()), *steps):
+        value = None if name in ("mu", "epsilon") else getattr(mechanism, name)
         for part in value if isinstance(value, tuple) else (value,):
             if hasattr(part, "cost"):
                 yield from inside(part)

@@ -20,7 +20,7 @@ import pytest
 import eigenveil.exact
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms import GaussianNoise, LocatedCentre
-from eigenveil.papers.covrev import ZeroCov
+from eigenveil.papers.covrev import Zero
 from eigenveil.privacy import GROUP
 from eigenveil.rows import IterableSource
 from tests.conformance.case import ADD, CLIP, DIRECTIONS, MANY, REPLACE, open_rows
@@ -103,7 +103,7 @@ def test_a_peek_at_the_rows_would_be_seen():
 def test_a_sample_by_a_public_rule_of_places_would_be_seen(monkeypatch):
     """The fault this guards against: every third row, whichever it is."""
     noises = [GaussianNoise(mu=mu) for mu in (0.7, 1.5, 2.0)]
-    mechanism = LocatedCentre.build(noises, ZeroCov(), sample=1 / 3)
+    mechanism = LocatedCentre.build(noises, Zero(), sample=1 / 3)
     rows = np.sort(table(300, D, 5), axis=0)
     moved = rows.copy()
     moved[0] = 5.0  # from the smallest to the largest

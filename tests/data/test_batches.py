@@ -8,10 +8,10 @@ from eigenveil.exceptions import InvalidDataError, UnsupportedNotionError
 from eigenveil.privacy import Adjacency
 from eigenveil.rows import (
     ArraySource,
+    Divide,
     GroupedSource,
     IterableSource,
     MatrixSource,
-    ScaledSource,
     open_rows,
 )
 
@@ -35,7 +35,7 @@ def chunks(sizes):
         lambda: IterableSource(chunks([7, 0, 20, 1])),
         lambda: IterableSource(chunks([1] * 49)),
         lambda: IterableSource([ROWS[:25], ROWS[25:]]),
-        lambda: ScaledSource(IterableSource(chunks([13])), np.ones(3)),
+        lambda: IterableSource(chunks([13])).map(Divide(np.ones(3))),
     ],
 )
 def test_every_record_comes_once_and_in_order(source):
@@ -103,7 +103,7 @@ def test_neighbours_with_another_number_of_rows_are_refused(source):
 
 def test_persons_with_several_rows_are_refused():
     persons = GroupedSource(ArraySource(ROWS), np.arange(50) // 2)
-    for source in (persons, ScaledSource(persons, np.ones(3))):
+    for source in (persons, persons.map(Divide(np.ones(3)))):
         with pytest.raises(UnsupportedNotionError, match="several batches"):
             Batches(source, REPLACE)
 

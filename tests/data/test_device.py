@@ -20,7 +20,7 @@ from eigenveil.exact import (
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics import integers, squared_norms
 from eigenveil.privacy import Adjacency
-from eigenveil.rows import ArraySource, ScaledSource, count_checked, open_rows, sampled
+from eigenveil.rows import ArraySource, Divide, count_checked, open_rows, sampled
 
 pytest.importorskip("array_api_compat")
 SUMS = (MomentSum, SquareSum, VectorSum, UnitCount, ExponentCounts, DistanceCounts)
@@ -145,9 +145,9 @@ def test_no_rows_have_sums_too(moved):
 
 def test_what_has_no_form_there_is_read_on_the_host(moved):
     rows = np.random.default_rng(4).standard_normal((300, 5))
-    scaled = ScaledSource(DeviceSource(moved(rows)), np.arange(1.0, 6.0))
+    scaled = DeviceSource(moved(rows)).map(Divide(np.arange(1.0, 6.0)))
     clip = Clip(row_norm=2.0)
-    host = MomentSum(clip).of(ScaledSource(ArraySource(rows), np.arange(1.0, 6.0)))
+    host = MomentSum(clip).of(ArraySource(rows).map(Divide(np.arange(1.0, 6.0))))
     assert np.array_equal(scaled.summed(MomentSum(clip))[0], host[0])
     lifted = Clip(row_norm=2.0, lift=0.5)
     found = DeviceSource(moved(rows)).summed(MomentSum(lifted))[0]

@@ -20,8 +20,8 @@ from eigenveil.exact import (
 )
 from eigenveil.exact import basis_products as columns
 from eigenveil.numerics import FixedPoint, fitted
-from eigenveil.privacy import ROW, Adjacency
-from eigenveil.rows import IterableSource
+from eigenveil.privacy import Adjacency
+from eigenveil.rows import IterableSource, Schema, Units
 
 D = 256
 ROW_INTEGERS = np.full(D, 2**14 - 4)  # inside the ball, along (1, ..., 1)
@@ -30,7 +30,7 @@ ROW_INTEGERS = np.full(D, 2**14 - 4)  # inside the ball, along (1, ..., 1)
 class Copies:
     """So many copies of one row, and rows at the centre for the rest."""
 
-    n_columns, protects, records = D, ROW, None
+    n_columns, units, schema = D, Units(), Schema()
 
     def __init__(self, copies, rows, view):
         inside = round(float(ROW_INTEGERS @ view.rounded[:, 0]))
@@ -39,9 +39,6 @@ class Copies:
 
     def summed(self, what):
         return self.sums.copy(), np.zeros((D, 1), dtype=np.int64), np.array([self.rows, 0])
-
-    def represented(self, statistic):
-        return statistic
 
 
 @pytest.mark.parametrize("copies", [2**20, 393_034_926, 2**29])

@@ -17,7 +17,7 @@ from eigenveil.exact import (
 )
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy import Adjacency
-from eigenveil.rows import PairedSource, ScaledSource, open_rows
+from eigenveil.rows import Divide, PairedSource, open_rows
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 D = 5
@@ -146,7 +146,7 @@ def test_empty_cells_have_no_scale_and_keep_none():
     clip = Clip(row_norm=1e50, on_missing="centre")
     counts = column_counts(open_rows(rows), clip, REPLACE).value.units
     assert np.array_equal(counts.sum(axis=1), np.isfinite(rows).sum(axis=0))
-    scaled = next(iter(ScaledSource(open_rows(rows), np.full(D, 2.0)).chunks()))
+    scaled = next(iter(open_rows(rows).map(Divide(np.full(D, 2.0))).chunks()))
     assert np.array_equal(np.isnan(scaled), np.isnan(rows))
 
 

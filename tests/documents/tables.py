@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import eigenveil
-from eigenveil.mechanisms import Entry, entries
+from eigenveil.mechanisms import Mechanism, entries
 from eigenveil.privacy import Kind, Numerics
 from tests.documents import benchmarks, papers
 
@@ -29,17 +29,17 @@ def symbols(words: str) -> str:
     return words
 
 
-def file_of(one: Entry) -> str:
+def file_of(one: Mechanism) -> str:
     """Return the file of a mechanism, inside the package."""
     return one.module.removeprefix("eigenveil.").replace(".", "/") + ".py"
 
 
-def proof_of(one: Entry) -> str:
+def proof_of(one: Mechanism) -> str:
     """Return the page with the proof of a mechanism."""
     return f"proofs/{one.proof}.md"
 
 
-def guarantee(one: Entry) -> str:
+def guarantee(one: Mechanism) -> str:
     """Return what a mechanism promises, in symbols."""
     words = [symbols(", ".join(one.notions))]
     if one.numerics is Numerics.IDEALISED:

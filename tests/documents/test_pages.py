@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from eigenveil import Release
-from eigenveil.estimators import state as stream_state
+from eigenveil.estimators import DailyProgress, StreamProgress
 from eigenveil.exceptions import VerificationError
 from eigenveil.privacy import Budget, Gaussian, ledger_file
 from eigenveil.release import content as schema
@@ -52,7 +52,8 @@ def test_officers_are_told_the_parts_of_the_sentence():
     [
         schema.NAME,
         ledger_file._FORMAT,
-        stream_state._FORMAT,
+        StreamProgress.formats[0],
+        DailyProgress.formats[0],
         signature._DOMAIN.decode().strip(),
     ],
 )

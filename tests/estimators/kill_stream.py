@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from eigenveil import Ledger, StreamingPCA
-from eigenveil.estimators import Stream, StreamRun
+from eigenveil.estimators import State, StreamProgress, StreamRun
 from eigenveil.exceptions import DuplicateBatchError, InvalidDataError
 from eigenveil.mechanisms import Gate
 from eigenveil.privacy import Composed
@@ -34,8 +34,8 @@ MOMENTS = [  # function, before or after it, at which call
     (Gate, "normals", "after", 1),
     (Gate, "draw", "after", 6),
     (Gate, "draw", "after", 1),
-    (Stream, "save", "before", 3),
-    (Stream, "save", "after", 4),
+    (State, "save", "before", 3),
+    (State, "save", "after", 4),
     (Gate, "draw", "after", 3),
 ]
 NOTES = [(Ledger, "advance", "before", 1), (Ledger, "advance", "after", 1)]
@@ -97,10 +97,10 @@ def forget():
     """The planted fault: records are noted as spent after the draw, with what it brought."""
 
     def step(run, size):
-        stream = run.stream
-        run.plan.step(stream, stream.take(size), run.gate)
-        stream.used += size
-        stream.entry = run.gate.entry.hash
+        progress = run.state.progress
+        run.use(progress.take(size))
+        progress.used += size
+        run.state.entry = run.gate.entry.hash
         run.keep(True)
 
     StreamRun.step = step
@@ -183,7 +183,7 @@ def left_behind(folder, nth):
         stream(folder).restore()
     right = ["ledger", "state.lock"]
     if (folder / "state").exists():
-        rows = Stream.load(folder / "state").rows
+        rows = State.load(folder / "state", StreamProgress).progress.rows
         right += ["state"] if rows is None else ["state", rows["file"]]
     return None if survived else (sorted(path.name for path in folder.iterdir()), sorted(right))
 
@@ -200,11 +200,13 @@ def main(folder, careless):
         killed += not child(folder, moment, careless)
         assert charges(ledger) <= 1
     for _ in range(0 if careless else 4):
-        if (folder / "state").exists() and not Stream.load(folder / "state").finished:
+        if (folder / "state").exists() and not State.load(
+            folder / "state", StreamProgress
+        ).progress.finished:
             killed += not child(folder, None, careless, wait=random.randint(0, 3))
-    if not Stream.load(folder / "state").finished:
+    if not State.load(folder / "state", StreamProgress).progress.finished:
         assert child(folder, None, careless)
-    left = Stream.load(folder / "state")
+    left = State.load(folder / "state", StreamProgress).progress
     draws = [list(map(int, line.split())) for line in (folder / "draws").read_text().splitlines()]
     result = {
         "killed": killed,

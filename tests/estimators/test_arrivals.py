@@ -1,5 +1,6 @@
 """What arrives over days: no refusal depends on earlier rows, or on whether anybody came."""
 
+import os
 import shutil
 import zipfile
 from pathlib import Path
@@ -9,8 +10,9 @@ import pandas as pd
 import pytest
 
 from eigenveil import ContinualCovariance, ContinualPCA, Ledger, StreamingPCA, open_rows
-from eigenveil.estimators import DailyState, Stream
+from eigenveil.estimators import DailyProgress, State, StreamProgress
 from eigenveil.exceptions import (
+    BudgetExceededError,
     ColumnsLeftOutWarning,
     DuplicateBatchError,
     InvalidDataError,
@@ -34,7 +36,7 @@ def components(**given):
 
 
 def stream(**given):
-    return StreamingPCA(1, **BATCHES, **given)
+    return StreamingPCA(1, **BATCHES | given)
 
 
 EACH = pytest.mark.parametrize("begun", [covariance, components, stream])
@@ -111,6 +113,16 @@ def test_a_fit_of_chunks_that_was_cut_off_takes_no_further_rows(tmp_path):
 
 
 @EACH
+def test_a_forked_process_takes_no_rows(begun, monkeypatch):
+    mine = begun().partial_fit(ROWS)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "getpid", lambda: -1)
+        with pytest.raises(BudgetExceededError, match="forked process"):
+            mine.partial_fit(ROWS)
+    mine.partial_fit(ROWS)
+
+
+@EACH
 def test_a_state_holds_no_digest_of_rows(begun, tmp_path):
     begun(state=tmp_path / "state").partial_fit(ROWS, batch="monday")
     with zipfile.ZipFile(tmp_path / "state") as archive:
@@ -141,8 +153,61 @@ def test_states_of_earlier_formats_go_on(begun, name, earlier):
     begun(state=state).partial_fit(ROWS, batch="tuesday")
     with pytest.raises(DuplicateBatchError):
         begun(state=state).partial_fit(ROWS, batch="tuesday")
-    loaded = (DailyState if begun is covariance else Stream).load(state)
+    loaded = State.load(state, DailyProgress if begun is covariance else StreamProgress)
     assert loaded.labels == ["tuesday"]
+
+
+# Numbers that the version that wrote these states went on to.
+STORED = [
+    (
+        stream,
+        "stream-8",
+        {},
+        (0.949498341877, 0.313772049062),
+        (0.832657141745, 0.553788844508),
+        (0.894262747929, 0.447542330586),
+    ),
+    (
+        stream,
+        "stream-8-persons",
+        {"max_arrivals": 2},
+        (0.643581817331, 0.765377321588),
+        (0.611061335187, 0.791583251869),
+        (0.863011978436, 0.505183456852),
+    ),
+    (
+        covariance,
+        "days-2",
+        {},
+        (1.794344073513, 0.285394184004),
+        (1.567597723052, 0.313804481264),
+        (1.740362478871, 0.342430741687),
+    ),
+    (
+        covariance,
+        "days-2-persons",
+        {"days_per_group": 1},
+        (1.746167783871, 0.297790665010),
+        (1.574926919162, 0.190971316339),
+        (1.880718603912, 0.031283325348),
+    ),
+]
+
+
+@pytest.mark.parametrize(("begun", "name", "more", "last", "next_day", "after"), STORED)
+def test_stored_states_go_on_to_the_same_numbers(begun, name, more, last, next_day, after, earlier):
+    asked = {"random_state": 1, "state": earlier(name), **more}
+    if begun is stream:
+        asked |= {"batch_size": 30, "rho": 200.0 if more else 50.0}
+    for number, expected in enumerate((last, next_day, after)):
+        again = begun(**asked)
+        if number == 0:
+            again.restore()
+        else:  # some persons came before
+            groups = {"groups": np.arange(40) + 10 * number} if more else {}
+            again.partial_fit(ROWS * number, batch=f"day {number}", **groups)
+        found = again.components_ if begun is stream else again.covariance_
+        assert found[0] == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +216,7 @@ def test_states_of_earlier_formats_go_on(begun, name, earlier):
 def test_streams_without_distances_go_on_as_they_began(name, more, earlier):
     """Rows of unit length, or clipped at the stated norm alone."""
     state = earlier(name)
-    loaded = Stream.load(state)
+    loaded = State.load(state, StreamProgress).progress
     assert loaded.bounds.distances is None
     asked = {"rho": 200.0, "state": state, **more}
     begun = StreamingPCA(1, **asked).restore()
@@ -175,7 +240,7 @@ def test_streams_without_distances_go_on_as_they_began(name, more, earlier):
 def test_a_stream_with_one_noise_level_for_all_columns_goes_on(earlier):
     """Format 7 kept no noise of single columns: that of one it had enlarged is taken as larger."""
     state = earlier("stream-7")
-    loaded = Stream.load(state)
+    loaded = State.load(state, StreamProgress).progress
     assert loaded.iterate.column_noise[3] > 10 * loaded.iterate.column_noise[:3].max()
     assert loaded.bounds.columns.enlarged.tolist() == [1.0] * 4
     asked = {"rho": 200.0, "scale": "private", "state": state}
@@ -189,7 +254,7 @@ def test_a_stream_with_one_noise_level_for_all_columns_goes_on(earlier):
         pca = StreamingPCA(1, **asked).finish()
     assert pca.n_samples_ == 700
     assert pca.scale_[:3] == pytest.approx([3, 1, 100], rel=0.3)
-    assert Stream.load(state).bounds.columns.scale[3] <= scale[3]
+    assert State.load(state, StreamProgress).progress.bounds.columns.scale[3] <= scale[3]
 
 
 @pytest.mark.parametrize("kind", ["text", "numbers"])
@@ -199,7 +264,7 @@ def test_persons_of_an_earlier_state_are_known_again(kind, spelling, earlier):
     days, batches = earlier(f"days-1-{kind}"), earlier(f"stream-5-{kind}")
     asked = {"groups": [spelling.format(i) for i in range(40)], "batch": "tuesday"}
     covariance(days_per_group=1, state=days).partial_fit(ROWS, **asked)
-    assert not DailyState.load(days).sums[1].any()
+    assert not State.load(days, DailyProgress).progress.sums[1].any()
     found = stream(max_arrivals=1, state=batches).partial_fit(ROWS, **asked)
     assert found.n_buffered_ == 40
 

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from eigenveil import ContinualCovariance, ContinualPCA, Ledger, Release
 from eigenveil.cli import main
-from eigenveil.estimators import DailyState
+from eigenveil.estimators import DailyProgress, State
 from eigenveil.exceptions import (
     BoundsRequiredError,
     BudgetExceededError,
@@ -125,7 +125,7 @@ def test_a_day_that_was_cut_off_is_drawn_again(tmp_path, monkeypatch):
         patched.setattr(ContinualCov, "draw", lambda *args: exit())
         with pytest.raises(SystemExit):
             covariance(**given).partial_fit(day(1), batch="two")
-    with pytest.raises(DuplicateBatchError, match="came before"):
+    with pytest.raises(DuplicateBatchError, match="arrived before"):
         covariance(**given).partial_fit(day(1), batch="two")
     cov = covariance(**given).restore()
     assert (cov.day_, cov.n_samples_) == (2, 800)
@@ -139,14 +139,14 @@ def test_the_charge_of_a_killed_process_is_found(tmp_path, monkeypatch):
     ledger = Ledger.create(tmp_path / "ledger", **BUDGET)
     given = {"ledger": ledger, "state": tmp_path / "state"}
     with monkeypatch.context() as patched:
-        saved = DailyState.save
+        saved = State.save
 
-        def dies(state):
-            if state.drawn is not None:
+        def dies(state, **given):
+            if state.progress.drawn is not None:
                 raise SystemExit
-            saved(state)
+            saved(state, **given)
 
-        patched.setattr(DailyState, "save", dies)
+        patched.setattr(State, "save", dies)
         with pytest.raises(SystemExit):
             covariance(**given).partial_fit(day(0), batch=label())
     assert covariance(**given).restore().day_ == 1
@@ -201,7 +201,7 @@ def test_a_draw_that_was_kept_is_noted_before_it_is_published(tmp_path, monkeypa
         patched.setattr(ContinualCovariance, "_publish", lambda *args: exit())
         with pytest.raises(SystemExit):
             covariance(**given).partial_fit(day(0), batch=label())
-    name = DailyState.load(tmp_path / "state").name
+    name = State.load(tmp_path / "state", DailyProgress).name
     assert ledger.spent_to(name) == 1
     first = covariance(**given).restore().covariance_
     assert ledger.spent_to(name) == 2
@@ -223,8 +223,8 @@ def test_copies_have_neither_days_nor_allotment():
     cov = covariance(random_state=1).partial_fit(day(0))
     twin = copy.deepcopy(cov)
     assert np.array_equal(twin.covariance_, cov.covariance_)
-    assert "_days" not in vars(twin)
-    with pytest.raises(StateError, match="not here"):
+    assert "_state" not in vars(twin)
+    with pytest.raises(StateError, match="this copy does not hold the running release"):
         twin.partial_fit(day(1))
     assert not hasattr(clone(cov), "covariance_")
 
@@ -252,8 +252,8 @@ def test_a_person_counts_on_as_many_days_as_stated():
     cov = covariance(**given)
     for number in range(3):
         cov.partial_fit(day(number), groups=ids)
-    days = cov._days
-    assert set(days.persons.values()) == {2}
+    days = cov._state.progress
+    assert set(cov._state.persons.counts.values()) == {2}
     assert not days.sums[2].any()
     assert (days.sums[:2] != 0).any(axis=1).all()
     assert cov.n_samples_ is None
@@ -270,11 +270,11 @@ def test_what_becomes_of_a_row_is_a_matter_of_its_own_person():
         cov = covariance(days_per_group=1, random_state=1)
         for number in range(2):
             cov.partial_fit(day(number, 61)[:kept], groups=ids[:kept].astype(str))
-        found.append(cov._days)
-    gap = (found[0].sums - found[1].sums) * 2.0**-22
+        found.append(cov._state)
+    gap = (found[0].progress.sums - found[1].progress.sums) * 2.0**-22
     assert np.abs(gap[0]).max() > 0.01
     assert not gap[1].any()  # nobody counts on a second day
-    assert set(found[1].persons) < set(found[0].persons)
+    assert set(found[1].persons.counts) < set(found[0].persons.counts)
 
 
 @pytest.mark.parametrize("other", [["7.0", "8", "9"], ["007", " 8", b"9"], [7.0, 8.0, 9.0]])
@@ -282,52 +282,52 @@ def test_an_id_is_the_same_on_every_day_however_spelled(other, tmp_path):
     given = {"days_per_group": 1, "random_state": 1, "state": tmp_path / "state"}
     covariance(**given).partial_fit(day(0, 3), groups=[7, 8, 9], batch=label())
     covariance(**given).partial_fit(day(1, 3), groups=other, batch=label())
-    assert not DailyState.load(tmp_path / "state").sums[1].any()
+    assert not State.load(tmp_path / "state", DailyProgress).progress.sums[1].any()
 
 
 def test_days_of_an_earlier_version_count_whatever_the_spelling(tmp_path):
     """It noted the kind of ids, and kept 0007 and 7 apart."""
     given = {"days_per_group": 1, "random_state": 1, "state": tmp_path / "state"}
     covariance(**given).partial_fit(day(0, 3), groups=[7, 8, 9], batch=label())
-    state = DailyState.load(tmp_path / "state")
+    state = State.load(tmp_path / "state", DailyProgress)
     spelled = ("0007", "8.0", "b")
-    state.persons = {hashlib.sha256(each.encode()).hexdigest(): 1 for each in spelled}
+    state.persons.counts = {hashlib.sha256(each.encode()).digest(): 1 for each in spelled}
     state.settings["ids"] = "text"
     state.save()
     covariance(**given).partial_fit(day(1, 3), groups=["0007", "8", "b"], batch=label())
-    assert not DailyState.load(tmp_path / "state").sums[1].any()
+    assert not State.load(tmp_path / "state", DailyProgress).progress.sums[1].any()
 
 
 def test_text_ids_may_hold_anything_that_files_do():
     cov = covariance(days_per_group=1, random_state=1)
     cov.partial_fit(day(0, 3), groups=["\udc80", "b", "c"])
     cov.partial_fit(day(1, 3), groups=["\udc80", " b", "c"])
-    assert not cov._days.sums[1].any()
+    assert not cov._state.progress.sums[1].any()
 
 
 def test_an_interrupted_day_counts_its_persons_and_not_the_other_way_round(monkeypatch):
     cov = covariance(days_per_group=1, random_state=1)
     cov.partial_fit(day(0, 3), groups=[1, 2, 3])
     with monkeypatch.context() as patched:
-        stored = DailyState.__setattr__
+        stored = DailyProgress.__setattr__
 
-        def interrupted(state, name, value):
+        def interrupted(progress, name, value):
             if name == "sums":
                 raise KeyboardInterrupt
-            stored(state, name, value)
+            stored(progress, name, value)
 
-        patched.setattr(DailyState, "__setattr__", interrupted)
+        patched.setattr(DailyProgress, "__setattr__", interrupted)
         with pytest.raises(KeyboardInterrupt):
             cov.partial_fit(day(1, 3), groups=[4, 5, 6])
-    assert (cov._days.days, len(cov._days.persons)) == (1, 6)
+    assert (cov._state.progress.days, len(cov._state.persons.counts)) == (1, 6)
 
 
 def test_a_state_in_which_a_person_came_too_often_is_refused(tmp_path):
     given = {"days_per_group": 2, "random_state": 1, "state": tmp_path / "state"}
     covariance(**given).partial_fit(day(0, 3), groups=[7, 8, 9], batch=label())
-    state = DailyState.load(tmp_path / "state")
-    for each in state.persons:
-        state.persons[each] = 3
+    state = State.load(tmp_path / "state", DailyProgress)
+    for each in state.persons.counts:
+        state.persons.counts[each] = 3
     state.save()
     with pytest.raises(StateError, match="not a whole state"):
         covariance(**given).restore()
@@ -338,10 +338,10 @@ def test_mistakes_are_one_line_each_and_cost_nothing(tmp_path):
     rows = day(0)
     wrong = [
         (BoundsRequiredError, "needs a bound", {"row_norm": None}),
-        (InvalidParameterError, "horizon must be a whole number", {"horizon": 0}),
-        (InvalidParameterError, "horizon must be a whole number", {"horizon": 20_000}),
-        (InvalidParameterError, "horizon must be a whole number", {"horizon": np.array(3.0)}),
-        (InvalidParameterError, "days_per_group must be a whole", {"days_per_group": 21}),
+        (InvalidParameterError, "horizon must be a positive integer", {"horizon": 0}),
+        (InvalidParameterError, "horizon must be a positive integer", {"horizon": 20_000}),
+        (InvalidParameterError, "horizon must be a positive integer", {"horizon": np.array(3.0)}),
+        (InvalidParameterError, "days_per_group must be a positive", {"days_per_group": 21}),
         (InvalidParameterError, "centre must be one number", {"centre": [1.0, 2.0]}),
         (InvalidParameterError, "numbers", {"row_norm": "private"}),
     ]
@@ -361,14 +361,14 @@ def test_mistakes_are_one_line_each_and_cost_nothing(tmp_path):
         covariance(days_per_group=2, random_state=1).partial_fit(rows, batch=label())
     with pytest.raises(InvalidDataError, match="missing or infinite"):
         cov.partial_fit(np.full((3, 4), np.nan), batch=label())
-    with pytest.raises(InvalidDataError, match="no day came yet"):
+    with pytest.raises(InvalidDataError, match="no records came yet"):
         cov.restore()
     assert ledger.entries == ()
 
 
 def test_labels_of_earlier_days_and_days_beyond_the_horizon_are_refused():
     cov = covariance(horizon=2, random_state=1).partial_fit(day(0), batch="monday")
-    with pytest.raises(DuplicateBatchError, match="came before"):
+    with pytest.raises(DuplicateBatchError, match="arrived before"):
         cov.partial_fit(day(1), batch="monday")
     cov.partial_fit(day(0)[:0], batch="nobody came")
     with pytest.raises(InvalidParameterError, match="horizon of 2 days is over"):
@@ -389,7 +389,7 @@ def test_fit_starts_afresh(tmp_path):
     covariance(state=tmp_path / "state").fit(day(0), batch="monday")
     with pytest.raises(StateError, match="go on with partial_fit"):
         covariance(state=tmp_path / "state").fit(day(1), batch="tuesday")
-    with pytest.raises(DuplicateBatchError, match="came before"):
+    with pytest.raises(DuplicateBatchError, match="arrived before"):
         covariance(state=tmp_path / "state").partial_fit(day(0), batch="monday")
 
 
@@ -418,4 +418,4 @@ def test_the_command_releases_day_after_day(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["watch", "1.csv", *asked, "--batch", "1"])
     assert stop.value.code != 0
-    assert "came before" in capsys.readouterr().err
+    assert "arrived before" in capsys.readouterr().err

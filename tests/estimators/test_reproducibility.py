@@ -9,7 +9,7 @@ from eigenveil import PrivatePCA, Release, StreamingPCA
 from eigenveil.estimators import component_result
 from eigenveil.exact import GaussianLaw, MomentProducts
 from eigenveil.exceptions import ColumnsLeftOutWarning
-from eigenveil.mechanisms import AnalyzeGaussPCA, GaussCov, NoisyMatrix, WishartCov, leading
+from eigenveil.mechanisms import AnalyzeGauss, GaussCov, NoisyMatrix, WishartCov, leading
 from eigenveil.numerics import ComponentStatement, dense_statement
 from eigenveil.papers.covrev import LapCov
 
@@ -47,7 +47,7 @@ def recorded(monkeypatch):
 
         monkeypatch.setattr(kind, "perturb", recorded)
 
-    for kind in (GaussCov, LapCov, WishartCov, AnalyzeGaussPCA):
+    for kind in (GaussCov, LapCov, WishartCov, AnalyzeGauss):
         recording(kind)
     return moments
 

@@ -16,9 +16,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from eigenveil import Ledger, Release, StreamingPCA
-from eigenveil.estimators import Stream, StreamRun
-from eigenveil.estimators import state as stream_state
-from eigenveil.estimators import stream_run as stream_plan
+from eigenveil.estimators import State, StreamProgress, StreamRun, planned
 from eigenveil.exceptions import (
     DuplicateBatchError,
     EigenveilError,
@@ -27,7 +25,7 @@ from eigenveil.exceptions import (
     NothingFoundError,
     StateError,
 )
-from eigenveil.mechanisms import Oja, OjaPCA
+from eigenveil.mechanisms import Oja
 from eigenveil.numerics import captured_variance
 from eigenveil.rows import Batch
 from eigenveil.storage import locked
@@ -89,7 +87,7 @@ def test_a_saved_release_holds_no_row_and_no_label(tmp_path):
     for row in rows:
         assert row.tobytes() not in held
         assert repr(float(row[0])).encode() not in held
-    name = Stream.load(state).name
+    name = State.load(state, StreamProgress).name
     for secret in ("secret label", name):
         assert secret.encode() not in held
         assert secret in zipfile.ZipFile(state).read("state.json").decode()
@@ -153,7 +151,7 @@ def test_a_configured_mechanism_goes_on_from_its_state(tmp_path):
 def test_a_state_of_another_version_is_refused(tmp_path, monkeypatch):
     """Settings that this version does not know would be passed over, or missed."""
     with monkeypatch.context() as patched:
-        patched.setattr(stream_state, "_FORMAT", "eigenveil-stream/3")
+        patched.setattr(StreamProgress, "formats", ("eigenveil-stream/3",))
         StreamingPCA(1, **STRONG, state=tmp_path / "state").partial_fit(table(300), batch=label())
     with pytest.raises(StateError, match="another version"):
         StreamingPCA(1, **STRONG, state=tmp_path / "state").partial_fit(table(10), batch=label())
@@ -259,21 +257,21 @@ def test_a_stream_is_not_begun_again_by_mistake(tmp_path):
 def test_an_error_in_a_step_loses_that_batch_only(tmp_path, ledger, monkeypatch):
     state = tmp_path / "state"
     pca = StreamingPCA(1, **STRONG, ledger=ledger, state=state)
-    inner, failing = OjaPCA.step, [True]
+    inner, failing = Oja.step, [True]
 
     def step(self, *arguments):
         if failing and failing.pop():
             raise NothingFoundError("nothing was found, and the budget is spent")
         return inner(self, *arguments)
 
-    monkeypatch.setattr(OjaPCA, "step", step)
+    monkeypatch.setattr(Oja, "step", step)
     with pytest.raises(NothingFoundError):
         pca.partial_fit(table(150), batch="one")
     assert (pca.n_samples_, pca.n_buffered_) == (32, 86)  # the first batch after the centre is lost
     with pytest.raises(DuplicateBatchError):
         pca.partial_fit(table(150), batch="one")
     pca.partial_fit(table(150, seed=1), batch="two")
-    left = Stream.load(state)
+    left = State.load(state, StreamProgress).progress
     assert (left.spent, left.used, left.buffered) == (288, 256, 12)
     assert pca.n_lost_ == 32
     assert len(charges(ledger)) == 1
@@ -281,13 +279,13 @@ def test_an_error_in_a_step_loses_that_batch_only(tmp_path, ledger, monkeypatch)
 
 def test_records_are_noted_as_spent_before_their_step(tmp_path, ledger, monkeypatch):
     """What a process that is killed in a step leaves behind."""
-    state, inner, noted = tmp_path / "state", OjaPCA.step, []
+    state, inner, noted = tmp_path / "state", Oja.step, []
 
     def step(self, current, batch, *arguments):
-        noted.append((Stream.load(state).spent, batch.records.stop))
+        noted.append((State.load(state, StreamProgress).progress.spent, batch.records.stop))
         return inner(self, current, batch, *arguments)
 
-    monkeypatch.setattr(OjaPCA, "step", step)
+    monkeypatch.setattr(Oja, "step", step)
     StreamingPCA(1, **STRONG, ledger=ledger, state=state).partial_fit(table(150), batch=label())
     assert noted
     assert all(spent == used for spent, used in noted)
@@ -392,16 +390,15 @@ def test_records_of_a_lost_batch_are_refused_by_the_gate(tmp_path, monkeypatch):
         raise OSError("cut off")
 
     with monkeypatch.context() as patched:
-        patched.setattr(stream_plan.StreamPlan, "step", dies)
+        patched.setattr(StreamRun, "use", dies)
         with pytest.raises(OSError, match="cut off"):
             pca.partial_fit(rows, batch=label())
     again = StreamingPCA(1, state=tmp_path / "s", **options).restore()
     assert again.n_lost_ == 100
-    stream = Stream.load(tmp_path / "s")
-    plan = stream_plan.planned(again, stream.settings)
-    gate = again._gate(stream, plan)
+    state = State.load(tmp_path / "s", StreamProgress)
+    run = again._run(state, planned(again, state.settings))
     with pytest.raises(EigenveilError):
-        plan.step(stream, Batch(rows[:100], 0), gate)
+        run.use(Batch(rows[:100], 0))
 
 
 def test_what_was_released_is_read_from_the_state(tmp_path):

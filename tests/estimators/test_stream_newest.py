@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from eigenveil import Ledger, StreamingPCA
-from eigenveil.estimators import Stream, StreamRun
+from eigenveil.estimators import State, StreamProgress, StreamRun
 from eigenveil.exceptions import (
     BudgetExceededError,
     StateError,
@@ -177,7 +177,7 @@ def test_a_state_stays_where_the_call_found_it(tmp_path, monkeypatch, draws):
     stream = begun("state")
     stream().partial_fit(meanwhile(lambda: os.chdir(other), seed=1), batch=label())
     assert list(other.iterdir()) == []
-    assert Stream.load(real / "state").spent == 40
+    assert State.load(real / "state", StreamProgress).progress.spent == 40
     link = tmp_path / "link"
     link.symlink_to(real / "state")
 
@@ -187,7 +187,7 @@ def test_a_state_stays_where_the_call_found_it(tmp_path, monkeypatch, draws):
 
     StreamingPCA(1, **SMALL, state=link).partial_fit(meanwhile(happens, seed=2), batch=label())
     assert list(other.iterdir()) == []
-    assert Stream.load(real / "state").buffered == 1
+    assert State.load(real / "state", StreamProgress).progress.buffered == 1
 
 
 def test_a_state_that_cannot_be_replaced_draws_nothing(tmp_path, ledger, monkeypatch):
@@ -208,7 +208,7 @@ def test_rows_of_a_save_that_is_going_on_are_not_removed(tmp_path):
     """Of a process whose lock was removed: its state would name rows that are gone."""
     stream, rows = begun(tmp_path / "state"), tmp_path / "state.0123abcd.rows"
     rows.touch()
-    with unchanged(tmp_path / "state", Stream.load(tmp_path / "state").found):
+    with unchanged(tmp_path / "state", State.load(tmp_path / "state", StreamProgress).found):
         with pytest.raises(StateError, match="while in use"):
             stream().restore()
         assert rows.exists()
@@ -322,7 +322,7 @@ def test_notes_cost_nothing_and_are_for_states_only(tmp_path, ledger):
     pca = StreamingPCA(1, **SMALL, ledger=ledger, state=state).partial_fit(
         table(100, seed=1), batch=label()
     )
-    name = Stream.load(state).name
+    name = State.load(state, StreamProgress).name
     labels = [entry.label for entry in ledger.entries]
     assert labels[1:] == [
         f"stream {name} spent to 40 records",

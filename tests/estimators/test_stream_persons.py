@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chi2
 
 from eigenveil import Ledger, Release, StreamingPCA, open_rows
-from eigenveil.estimators import Arrival, Stream, StreamPersons
+from eigenveil.estimators import Arrival, Persons, State, StreamProgress
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, StateError
 from eigenveil.mechanisms import Gate
 from eigenveil.numerics import SimulationSource
@@ -40,14 +40,14 @@ def days(n_days=4, persons=60, seed=0):
 @pytest.fixture
 def batches(monkeypatch):
     """Return the list of batches that a stream hands out."""
-    seen, take = [], Stream.take
+    seen, take = [], StreamProgress.take
 
     def watched(self, size):
         batch = take(self, size)
         seen.append(batch.array.copy())
         return batch
 
-    monkeypatch.setattr(Stream, "take", watched)
+    monkeypatch.setattr(StreamProgress, "take", watched)
     return seen
 
 
@@ -84,7 +84,7 @@ def test_counts_are_kept_between_processes(tmp_path, batches):
     assert pca.finish().n_samples_ == sum(map(len, batches)) == 180
     (entry,) = charges(ledger)
     assert (entry.unit, entry.cost) == (GROUP, pca.privacy_.cost)
-    kept = Stream.load(tmp_path / "state")
+    kept = State.load(tmp_path / "state", StreamProgress)
     assert set(kept.persons.counts.values()) == {3}
     assert not {str(i).encode() for i in range(60)} & set(kept.persons.counts)  # hashes, not ids
 
@@ -101,7 +101,7 @@ def test_a_state_whose_counts_do_not_add_up_is_refused(tmp_path):
         state = tmp_path / f"state{number}"
         rows, ids = days()[0]
         pca = StreamingPCA(1, **PERSONS, state=state).partial_fit(rows, groups=ids, batch=label())
-        stream = Stream.load(state)
+        stream = State.load(state, StreamProgress)
         fault(stream)
         stream.save(records=True)
         with pytest.raises(StateError, match="not a whole state"):
@@ -109,27 +109,27 @@ def test_a_state_whose_counts_do_not_add_up_is_refused(tmp_path):
 
 
 def test_arrays_of_persons_survive_the_round_trip():
-    persons = StreamPersons()
+    persons = Persons()
     persons.arrive(persons.hashed(["a", "b", "a"]))
-    again = StreamPersons.from_arrays(persons.arrays())
+    again = Persons.read({}, persons.arrays())
     assert (again.key, again.counts) == (persons.key, persons.counts)
     assert sorted(again.counts.values()) == [1, 2]
-    assert StreamPersons.from_arrays({}) is None
+    assert Persons.read({}, {}) is None
     for name in persons.arrays():
         with pytest.raises(ValueError, match=r"^$|zip\(\)"):
-            StreamPersons.from_arrays({**persons.arrays(), name: np.zeros(3, dtype=np.int64)})
+            Persons.read({}, {**persons.arrays(), name: np.zeros(3, dtype=np.int64)})
 
 
 def test_an_interrupted_arrival_has_counted_its_persons(monkeypatch):
     (first, ids), (second, others), *_ = days()
     pca = StreamingPCA(1, **PERSONS).partial_fit(first, groups=ids)
-    counts = pca._stream.persons.counts
+    counts = pca._state.persons.counts
     before = sum(counts.values())
 
     def interrupted(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Stream, "arrive", interrupted)
+    monkeypatch.setattr(StreamProgress, "arrive", interrupted)
     with pytest.raises(KeyboardInterrupt):
         pca.partial_fit(second, groups=others)
     assert sum(counts.values()) > before
@@ -139,18 +139,18 @@ def test_a_person_is_one_however_spelled(batches):
     (first, ids), (second, _), *_ = days()
     pca = StreamingPCA(1, **{**PERSONS, "max_arrivals": 1})
     pca.partial_fit(first, groups=ids)
-    counts = dict(pca._stream.persons.counts)
+    counts = dict(pca._state.persons.counts)
     pca.partial_fit(second[: len(ids)], groups=[f"0{i}.0" for i in ids])
-    assert pca._stream.persons.counts == counts
+    assert pca._state.persons.counts == counts
     pca.partial_fit(second[:2], groups=np.array(["2026-01-01"] * 2, "datetime64[D]"))
-    key = StreamPersons()
+    key = Persons()
     assert len(set(key.hashed([7, 7.0, np.int64(7), "07", " 7 ", b"7", 10**400]))) == 2
-    assert key.hashed(["7"]) != StreamPersons().hashed(["7"])  # another key
+    assert key.hashed(["7"]) != Persons().hashed(["7"])  # another key
 
 
 def test_counts_of_an_earlier_version_hold_whatever_the_spelling():
     """It noted that ids were text, and kept 0007 and 7 apart."""
-    persons = StreamPersons()
+    persons = Persons()
     for spelling in ("0007", "7", "8.0", "x"):
         persons.arrive([persons._hash(spelling)])
     ids = ["0007", "8", "x", "y"]
@@ -163,7 +163,7 @@ def test_counts_of_an_earlier_version_hold_whatever_the_spelling():
     "label", ["1.10", "0" * 30 + "7", "1e5", "-07", "\uff17", "7.00", "INF", " a "]
 )
 def test_counts_of_an_earlier_version_hold_for_the_same_spelling(label):
-    persons = StreamPersons()
+    persons = Persons()
     persons.arrive([persons._hash(label.strip())])
     (arrived,) = persons.hashed([label], [[label]])
     assert persons.taken(arrived) == 1
@@ -212,7 +212,7 @@ def coupled(monkeypatch):
             ranks[str(each).encode()] = 7 if each == 999 else int(each)
         return [str(each).encode() for each in ids]
 
-    monkeypatch.setattr(StreamPersons, "hashed", hashed)
+    monkeypatch.setattr(Persons, "hashed", hashed)
     monkeypatch.setattr(Arrival, "one_row_each", lambda self, _: inner(self, Coupled(self, ranks)))
 
 
@@ -331,7 +331,7 @@ def test_fit_of_persons_takes_one_row_of_each(batches):
         ({"max_arrivals": None}, {"groups": [1, 2]}, "max_arrivals=5"),
         ({}, {}, "groups=ids"),
         ({"max_arrivals": 0}, {"groups": [1, 2]}, "positive integer"),
-        ({"max_arrivals": 1001}, {"groups": [1, 2]}, "1000 at most"),
+        ({"max_arrivals": 1001}, {"groups": [1, 2]}, "1,000 at most"),
         ({}, {"groups": [1]}, "one id for each row"),
         ({}, {"groups": [1, None]}, "no id that says whose"),
     ],

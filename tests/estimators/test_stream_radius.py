@@ -109,7 +109,7 @@ def test_a_state_without_the_present_radius_goes_on(tmp_path, monkeypatch):
     with monkeypatch.context() as older:
         older.setattr(stream_state, "_noted_bounds", earlier)
         StreamingPCA(1, **asked).partial_fit(rows[:1], batch="one row")
-    stream = stream_state.Stream.load(path)
+    stream = stream_state.State.load(path, stream_state.StreamProgress).progress
     assert stream.bounds.reach == stream.bounds.clipped
     pca = StreamingPCA(1, **asked).partial_fit(rows[4001:], batch="rest").finish()
     assert pca.distinguishable_[0]

@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from eigenveil import Ledger, PrivatePCA, StreamingPCA
 from eigenveil.audit import audit
-from eigenveil.estimators import Stream, planned
+from eigenveil.estimators import StreamProgress, planned
 from eigenveil.exact import Clip, second_moment, total
 from eigenveil.exceptions import (
     BudgetExceededError,
@@ -28,7 +28,7 @@ from eigenveil.mechanisms import (
     Gate,
     GaussCov,
     GaussianNoise,
-    OjaPCA,
+    Oja,
     OnePassState,
     PrivateMean,
     entries,
@@ -146,7 +146,7 @@ def test_a_fit_that_fails_after_its_charge_is_found_again(tmp_path, ledger, monk
     def killed(self, size):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Stream, "take", killed)
+    monkeypatch.setattr(StreamProgress, "take", killed)
     with pytest.raises(KeyboardInterrupt):
         StreamingPCA(1, **STRONG, ledger=ledger, state=state).fit(table(300))
     monkeypatch.undo()
@@ -156,6 +156,13 @@ def test_a_fit_that_fails_after_its_charge_is_found_again(tmp_path, ledger, monk
         pca.partial_fit(table(10, seed=1), batch=label())
     assert pca.finish().n_samples_ == 300
     assert len(charges(ledger)) == 1
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_stream_may_begin_on_a_day_without_records(kept, tmp_path):
+    pca = StreamingPCA(1, **BUDGET, state=tmp_path / "state" if kept else None)
+    pca.partial_fit(table(0), batch="monday")
+    assert pca.partial_fit(table(10), batch="tuesday").n_buffered_ == 10
 
 
 def test_a_stream_that_ends_early_says_how_many_records_it_needs(ledger):
@@ -206,16 +213,16 @@ def test_every_batch_fits_into_what_is_charged(mechanism):
             begun = {"n_features": d, "unit": {"name": "row", "column": None}}
             begun["read"] = {"encoding": {}, "remarks": []}
             plan = planned(StreamingPCA(1, **budget, mechanism=mechanism), begun)
-            assert fits(plan.total, Budget(**budget))
+            assert fits(plan.mechanism.cost(), Budget(**budget))
             for options in ({}, {"scale": "private"}, {"centring": "none", "row_norm": "private"}):
                 asked = StreamingPCA(1, **budget, mechanism=mechanism, **options)
                 prepares = planned(asked, begun).preparation
-                assert covers(plan.total, prepares.cost())
-                assert math.sqrt(2 * rho_of(prepares.cost())) > 0.999999 * plan.method.mu
-            louder = plan.method.__class__
-            fields = {"mu": plan.method.mu * (1 + 1e-9), "n_components": 1}
+                assert covers(plan.mechanism.cost(), prepares.cost())
+                assert math.sqrt(2 * rho_of(prepares.cost())) > 0.999999 * plan.mechanism.mu
+            louder = plan.mechanism.__class__
+            fields = {"strength": Gaussian(plan.mechanism.mu * (1 + 1e-9)), "n_components": 1}
             if mechanism != "oja":
-                fields["epsilon"] = plan.method.epsilon * (1 + 1e-9)
+                fields["search"] = plan.mechanism.search * (1 + 1e-9)
             assert not fits(louder(**fields).cost(), Budget(**budget))
 
 
@@ -269,7 +276,9 @@ def test_the_whole_stream_is_charged_once_before_the_first_draw(ledger, monkeypa
     pca.finish()
     assert set(seen) == {1}
     (entry,) = ledger.entries
-    assert entry.cost == pca.privacy_.cost == Gaussian(OjaPCA(mu=20.0, n_components=1).mu)
+    assert (
+        entry.cost == pca.privacy_.cost == Gaussian(Oja(strength=Gaussian(20.0), n_components=1).mu)
+    )
     assert entry.label.startswith("oja stream ")
     assert pca.privacy_.ledger == f"entry 1 of {ledger} (hash {entry.hash[:16]})"
     promised = {(r.cost, r.budget, r.ledger) for r in releases if r}
@@ -291,7 +300,7 @@ def test_an_exhausted_ledger_is_noticed_before_records_are_taken(tmp_path):
 def batches_of_one_record(batches):
     """What `oja` releases of five batches; ``batches`` have the record in question."""
     mu, source = 1.5, SimulationSource(0)
-    method = OjaPCA(mu=mu, n_components=1)
+    method = Oja(strength=Gaussian(mu), n_components=1)
     company = np.tile([1.0, 0.0], (4, 1))
     start = OnePassState(np.eye(2), np.zeros((2, 2)), 1.0)
 
@@ -327,14 +336,14 @@ def test_the_audit_is_silent_and_speaks_of_a_record_in_every_batch():
 
 def test_a_stream_that_hands_records_out_again_is_stopped_by_the_gate(monkeypatch, ledger):
     """The planted fault: the last five records of a batch come in the next one too."""
-    take = Stream.take
+    take = StreamProgress.take
 
     def careless(self, size):
         batch = take(self, size)
         first = max(0, batch.records.start - 5)
         return Batch(batch.array, first)
 
-    monkeypatch.setattr(Stream, "take", careless)
+    monkeypatch.setattr(StreamProgress, "take", careless)
     pca = StreamingPCA(1, **STRONG, ledger=ledger)
     with pytest.raises(BudgetExceededError, match="more than its share"):
         pca.partial_fit(table(300), batch=label())
@@ -569,16 +578,16 @@ def test_where_a_batch_is_clipped_does_not_follow_from_its_rows():
     asked = {**BUDGET, "random_state": 3}
     for options in ({}, {"scale": "private"}):
         first = StreamingPCA(1, **asked, **options).partial_fit(rows[:2500])
-        bounds = first._stream.bounds
+        bounds = first._state.progress.bounds
         moved = rows.copy()
         moved[2400:] *= 1000.0
         other = StreamingPCA(1, **asked, **options).partial_fit(moved[:2500])
         assert other.n_samples_ == first.n_samples_
         again = other.partial_fit(moved[2500:]).finish()
         same = first.partial_fit(rows[2500:]).finish()
-        assert again._stream.bounds.distances is not None
+        assert again._state.progress.bounds.distances is not None
         np.testing.assert_array_equal(
-            again._stream.bounds.distances.counts, bounds.distances.counts
+            again._state.progress.bounds.distances.counts, bounds.distances.counts
         )
         if not options:
             assert again.row_norm_ == same.row_norm_

@@ -64,8 +64,8 @@ LEAVES = [
     fault(
         "fourth-moments: squares of rows that are not clipped",
         "exact/row_maps.py",
-        "rows /= self._clip.row_norm * np.maximum(1.0, relative)[:, None]",
-        "rows /= self._clip.row_norm",
+        "squares /= self.clip.row_norm * np.maximum(1.0, relative)[:, None]",
+        "squares /= self.clip.row_norm",
         "tests/data/sources/test_limits.py",
     ),
     fault(
@@ -156,11 +156,34 @@ LEAVES = [
     fault(
         "rows on circles: the reach of one circle for all",
         "exact/row_maps.py",
-        "self.reach = math.sqrt(self.n_columns / 2)",
-        "self.reach = math.sqrt(source.n_columns)",
+        "return math.sqrt(columns / 2)",
+        "return math.sqrt(columns / self.circles)",
         "tests/data/sources/test_circle.py",
         "-k",
         "same_length",
+    ),
+    fault(
+        "a wrapper that loses its units",
+        "rows/base.py",
+        "return self.base.units",
+        "return Units()",
+        "tests/data/sources/test_base.py",
+        "-k",
+        "passes_the_answer_on",
+    ),
+    fault(
+        "a wrapper that loses the positions of its records",
+        "rows/base.py",
+        "return replace(base, feature_names=names",
+        "return replace(base, records=None, feature_names=names",
+        "tests/data/sources/test_arrays.py",
+    ),
+    fault(
+        "statistics of rows, whosever they are",
+        "exact/bounded.py",
+        "protects=rows.units.protects,",
+        "protects=ROW,",
+        "tests/data/test_groups.py",
     ),
     fault(
         "chunks that are summed whole",
@@ -206,7 +229,7 @@ LEAVES = [
     fault(
         "persons of a loader that is read once, in any order",
         "rows/memory.py",
-        "if self.rereadable:\n            self.fingerprint()",
+        "if self.rereadable:\n            fingerprint(self)",
         "if self.rereadable:\n            pass",
         "tests/data/sources/test_readings.py",
     ),
@@ -519,9 +542,9 @@ WRAPPERS = [
     fault(
         "scaled: scales of the rows themselves",
         "mechanisms/column_scale.py",
-        "released = self.inner.run(ScaledSource(source, scale), about, gate)",
+        "released = self.inner.run(source.map(Divide(scale)), about, gate)",
         "scale = np.nanstd(np.vstack([*source.chunks()]), axis=0)\n"
-        "        released = self.inner.run(ScaledSource(source, scale), about, gate)",
+        "        released = self.inner.run(source.map(Divide(scale)), about, gate)",
         REPLAY,
         "-k",
         "draws and scaled",
@@ -548,7 +571,7 @@ WRAPPERS = [
         "median-of-means: neighbours in the table are blocks",
         "mechanisms/median_of_means.py",
         "order = gate.order(public_rows(source))",
-        "order = np.arange(source.count_units())",
+        "order = np.arange(public_rows(source))",
         REPLAY,
         "-k",
         "draws and median",
@@ -677,8 +700,8 @@ READERS = [
     fault(
         "continual: a person of two spellings comes on more days",
         "estimators/persons.py",
-        "labels = [person_label(label) for label in source.unit_ids()]",
-        "labels = [str(label) for label in source.unit_ids()]",
+        "labels = [person_label(label) for label in ids]",
+        "labels = [str(label) for label in ids]",
         "tests/estimators/test_continual.py",
         "-k",
         "however_spelled",
@@ -695,7 +718,7 @@ READERS = [
     fault(
         "stream: a promise about spellings that were kept apart",
         "estimators/running_results.py",
-        "merged_ids=stream.merged_ids",
+        "merged_ids=state.merged_ids",
         "merged_ids=True",
         ARRIVALS,
         "-k",
@@ -822,7 +845,7 @@ BOOKS = [
     fault(
         "stream: distances are bought anew beside a whole step",
         "estimators/stream_run.py",
-        "return replace(method, mu=rest), bounds.with_distances(found)",
+        "return replace(method, strength=Gaussian(rest)), bounds.with_distances(found)",
         "return method, bounds.with_distances(found)",
         "tests/estimators/test_stream_radius.py",
         "-k",
@@ -840,7 +863,7 @@ BOOKS = [
     fault(
         "one pass: a trace beside a step with the whole budget",
         "mechanisms/one_pass.py",
-        "            method = replace(self, mu=rest)\n",
+        "            method = replace(self, strength=Gaussian(rest))\n",
         "",
         "tests/mechanisms/test_one_pass.py",
         "-k",
@@ -858,8 +881,8 @@ BOOKS = [
     fault(
         "standardising: a step with the whole budget beside its variances",
         "mechanisms/standardising.py",
-        "replace(method, mu=step.mu)",
-        "replace(method, mu=method.mu)",
+        "replace(method, strength=Gaussian(step.mu))",
+        "replace(method, strength=method.strength)",
         "tests/mechanisms/test_standardising.py",
         "-k",
         "costs_no_more",
@@ -867,8 +890,8 @@ BOOKS = [
     fault(
         "stream: the ledger does not note what was spent",
         "estimators/stream_run.py",
-        "            stream.account.advance(stream.name, batch.records.start, stream.spent, unit)",
-        "            pass",
+        'state.note(batch.records.start, state.progress.spent, self.plan.unit, "records")',
+        "pass",
         NEWEST,
         "-k",
         "older_copy or two_copies",
@@ -887,7 +910,10 @@ BOOKS = [
         "estimators/stream_run.py",
         (
             ("lambda mu: for_group(build(mu).cost(), max_arrivals)", "lambda mu: build(mu).cost()"),
-            ("return for_group(self.total, self.max_arrivals)", "return self.total"),
+            (
+                "return for_group(self.mechanism.cost(), self.max_arrivals)",
+                "return self.mechanism.cost()",
+            ),
         ),
         (PERSONS, "-k", "what_is_charged"),
     ),
@@ -904,7 +930,7 @@ BOOKS = [
         "stream: a state forgets who came",
         "estimators/state.py",
         "            arrays |= self.persons.arrays()\n",
-        "            arrays |= StreamPersons().arrays()\n",
+        "            arrays |= Persons().arrays()\n",
         PERSONS,
         "-k",
         "kept_between",
@@ -921,10 +947,11 @@ BOOKS = [
     fault(
         "stream: rows that came before are refused",
         "estimators/stream_run.py",
-        "            self.stream.arrive(chunk, label)\n",
-        "            if any(chunk.tobytes() == each.tobytes() for each in self.stream.waiting):\n"
-        "                raise InvalidDataError('these rows came before')\n"
-        "            self.stream.arrive(chunk, label)\n",
+        "        self.state.progress.arrive(rows)\n",
+        "        waiting = self.state.progress.waiting\n"
+        "        if any(rows.tobytes() == each.tobytes() for each in waiting):\n"
+        "            raise InvalidDataError('these rows came before')\n"
+        "        self.state.progress.arrive(rows)\n",
         ARRIVALS,
         "-k",
         "guess",
@@ -932,10 +959,10 @@ BOOKS = [
     fault(
         "running sums: rows that came before are refused",
         "estimators/daily.py",
-        '        names = getattr(self, "feature_names_in_", None)\n        days.settings |= held',
+        "        state.settings |= held",
         "        if any((each == counted.sums[-1]).all() for each in counted.sums[:-1]):\n"
         "            raise InvalidDataError('these rows came before')\n"
-        '        names = getattr(self, "feature_names_in_", None)\n        days.settings |= held',
+        "        state.settings |= held",
         ARRIVALS,
         "-k",
         "guess",
@@ -954,7 +981,7 @@ BOOKS = [
         "estimators/daily.py",
         (
             ("of_persons=self.days_per_group is not None)", "of_persons=False)"),
-            ("        require_hidden_count(source, adjacency)\n", ""),
+            ("            require_hidden_count(source, adjacency)\n", ""),
         ),
         (ARRIVALS, "-k", "without_anybody"),
     ),
@@ -988,8 +1015,8 @@ BOOKS = [
     fault(
         "running sums: a day is drawn on without being noted",
         "estimators/daily.py",
-        '            ledger.advance(days.name, earlier, days.attempts, plan.protects, "draws")',
-        "            pass",
+        '        state.note(earlier, progress.attempts, run.plan.unit, "draws")\n',
+        "",
         "tests/estimators/test_continual.py",
         "-k",
         "cut_off",
@@ -997,7 +1024,7 @@ BOOKS = [
     fault(
         "running sums: a draw is published without being noted as kept",
         "estimators/daily.py",
-        '            ledger.advance(days.name, kept - 1, kept, plan.protects, "draws")',
+        '            state.note(kept - 1, kept, plan.unit, "draws")',
         "            pass",
         "tests/estimators/test_continual.py",
         "-k",

@@ -15,7 +15,7 @@ from eigenveil.exceptions import (
     UnsupportedNotionError,
 )
 from eigenveil.federated import assembled, leading_basis, weights
-from eigenveil.mechanisms import Gate, SphericalPCA
+from eigenveil.mechanisms import Gate, Spherical
 from eigenveil.numerics import SimulationSource, SystemSource, subspace_distance
 from eigenveil.papers.fed import SpikedClient
 from eigenveil.papers.spiked import Spiked, SpikedModel, SpikedValues
@@ -247,7 +247,7 @@ def federation(good, seed, mechanism):
         source = open_rows(draw(n, rng))
         if mechanism == "spherical":
             mu = split(strength(Budget(epsilon=epsilon, delta=delta), Gaussian, "x"), (0.5, 0.5))[0]
-            step = SphericalPCA(mu=mu, n_components=K)
+            step = Spherical(strength=Gaussian(mu), n_components=K)
             found = step.run(source, CLIP, gate(step.cost(), 100 * seed + j))
             bases.append(found.components.T)
         else:

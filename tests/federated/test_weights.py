@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from eigenveil.exact import Clip
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.federated import weights
-from eigenveil.mechanisms import AnalyzeGaussPCA, Gate, SphericalPCA
+from eigenveil.mechanisms import AnalyzeGauss, Gate, Spherical
 from eigenveil.numerics import SimulationSource
 from eigenveil.planning import Situation, predict
 from eigenveil.privacy import Adjacency, Budget, Gaussian, split, strength
@@ -96,7 +96,7 @@ def lost(mechanism, n, row_norm, seed):
 
 @pytest.mark.parametrize(
     ("name", "build", "row_norm"),
-    [("spherical", SphericalPCA, 1.0), ("analyze-gauss", AnalyzeGaussPCA, 1 / 0.7)],
+    [("spherical", Spherical, 1.0), ("analyze-gauss", AnalyzeGauss, 1 / 0.7)],
 )
 def test_predicted_weights_are_inverse_squared_errors(name, build, row_norm):
     """From owners whom noise harms most to owners whom their sample does.
@@ -106,7 +106,7 @@ def test_predicted_weights_are_inverse_squared_errors(name, build, row_norm):
     sampling, or without that of noise, are off by 60 % at least.
     """
     mu = split(strength(Budget(**BUDGET), Gaussian, "x"), (0.5, 0.5))[0]
-    mechanism = build(mu=mu, n_components=K)
+    mechanism = build(strength=Gaussian(mu), n_components=K)
     sizes = [1000, 6000, 36_000]
     squares = [np.mean([lost(mechanism, n, row_norm, seed) for seed in range(30)]) for n in sizes]
     found = weights.predicted(sizes, *BUDGET.values(), D, K, name)

@@ -2,7 +2,7 @@
 
 import inspect
 import random
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from eigenveil import PrivateCovariance, PrivatePCA, StreamingPCA
-from eigenveil.mechanisms import Releases, entries
+from eigenveil.mechanisms import Releases, entries, options
 from tests.fuzz.case import Call, Case
 from tests.fuzz.stock import NAMES, rows
 from tests.fuzz.values import BEYOND, any_json, odd_text
@@ -69,10 +69,10 @@ def odd_argument(rng: Random) -> Any:
 def _mechanism(rng: Random, releases: Releases) -> Any:
     """Return a mechanism, or how to make one with an odd option, which may fail."""
     one = rng.choice(entries() if rng.random() < 0.1 else entries(releases))
-    options = [field.name for field in fields(one)]
-    if not options or rng.random() < 0.2:
+    names = list(options(one))
+    if not names or rng.random() < 0.2:
         return rng.choice((one, one.name, type(one)))
-    return partial(replace, one, **{rng.choice(options): _odd(rng, "", releases)})
+    return partial(replace, one, **{rng.choice(names): _odd(rng, "", releases)})
 
 
 def argument_case(rng: Random, place: Path) -> Case:

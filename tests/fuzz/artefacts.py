@@ -105,7 +105,7 @@ def uses(rng: Random, place: Path, folder: str) -> Case:
         case 6 | 7:
             words = ("report", folder, *rng.choice(((), ("-o", "page.html"))))
         case 8:
-            form = rng.choice(("csv", "csv", "parquet", "onnx", "plink"))
+            form = rng.choice(("csv", "csv", "parquet", "plink"))
             words = ("export", folder, f"exported.{form}", "--format", form)
         case 9:
             words = ("sign", folder, "--key", "key.pem")

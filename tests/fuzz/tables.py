@@ -117,7 +117,7 @@ def _read(path: Path, columns: list[str] | None) -> int:
 
 def _read_labels(path: Path, columns: list[str] | None) -> int | None:
     source = open_rows(path, columns, None if path.suffix in (".npy", ".npz") else "gain")
-    _ = getattr(source, "unit_sizes", None)
+    _ = source.units.sizes
     return None
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from eigenveil import ContinualCovariance, Ledger
-from eigenveil.estimators import DailyEstimator, DailyState
+from eigenveil.estimators import DailyEstimator, DailyProgress, State
 from eigenveil.exact import packed
 from eigenveil.exceptions import DuplicateBatchError, StateError
 from tests.kill.streams import HARNESS
@@ -51,26 +51,26 @@ class Watched:
         if drawn > begun:
             yield f"{drawn} draws, of which only {begun} are noted"
         try:
-            state = DailyState.load(folder / "state") if (folder / "state").exists() else None
+            path, days = folder / "state", None
+            if path.exists():
+                days = State.load(path, DailyProgress).progress
         except StateError as error:
             yield f"the state is lost: {error}"
             return
-        if ended and (state is None or (state.days, state.released) != (3, 3)):
+        if ended and (days is None or (days.days, days.released) != (3, 3)):
             yield "not all days are released at the end"
         found = {path.name for path in folder.iterdir() if not path.name.endswith(HARNESS)}
         if ended and (more := found - {"ledger", "state", "state.lock"}):
             yield f"left behind: {sorted(more)}"
 
 
-def _release_carelessly(self: DailyEstimator, days: DailyState) -> None:
+def _release_carelessly(self: DailyEstimator, state: State[DailyProgress]) -> None:
     """A planted fault: the attempt is noted after the draw, with what it brought."""
-    plan = self._recalled_plan(days)
-    gate = self._gate(days, plan)
-    drawn = packed(plan.mechanism.draw(days.moments, gate).matrix)
+    run, days = self._run(state), state.progress
+    drawn = packed(run.plan.mechanism.draw(days.moments(exact=state.exact), run.gate).matrix)
     before = np.empty((0, drawn.size)) if days.drawn is None else days.drawn
     earlier, begun = days.attempts, days.next_attempt
     days.drawn, days.attempts = np.vstack([before, drawn]), begun + 1
-    days.save()
-    assert gate._ledger is not None  # a ledger pays
-    gate._ledger.advance(days.name, earlier, begun, plan.protects, "draws")
-    self._publish(days)
+    state.save()
+    state.note(earlier, begun, run.plan.unit, "draws")
+    self._publish(run)

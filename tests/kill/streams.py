@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from eigenveil import Ledger, StreamingPCA
-from eigenveil.estimators import Stream, StreamRun, streaming
+from eigenveil.estimators import State, StreamProgress, StreamRun
 from eigenveil.exceptions import DuplicateBatchError, StateError
 from tests.kill.artefacts import clear, drafts, run_command, unexplained
 from tests.kill.witness import draws
@@ -24,7 +24,7 @@ class Days:
     name, area = "stream days", "stream"
     faults: ClassVar[dict[str, Callable[[], None]]] = {
         "noted after the draw": lambda: setattr(StreamRun, "step", _step_carelessly),
-        "rows never removed": lambda: setattr(streaming, "sweep", lambda stream: None),
+        "rows never removed": lambda: setattr(State, "sweep", lambda state: None),
     }
 
     days = DAYS
@@ -45,7 +45,7 @@ class Days:
 
     def _finished(self, folder: Path) -> bool:
         state = folder / "state"
-        return state.exists() and Stream.load(state).finished
+        return state.exists() and State.load(state, StreamProgress).progress.finished
 
     def check(self, folder: Path, *, ended: bool) -> Iterator[str]:
         drawn = draws(folder)
@@ -61,17 +61,18 @@ class Days:
         except StateError as error:
             yield f"the state is lost: {error}"
 
-    def _arrived(self, stream: Stream) -> int:
+    def _arrived(self, state: State[StreamProgress]) -> int:
         """Return how many records the labels of a stream stand for."""
-        return len(stream.labels) * int(self.days.shape[1])
+        return len(state.labels) * int(self.days.shape[1])
 
     def _accounts(self, folder: Path, *, ended: bool) -> Iterator[str]:
         """Every record that came waits or is spent; the next call leaves nothing else behind."""
         left = {"ledger", "state.lock"}
         if (folder / "state").exists():
-            stream = Stream.load(folder / "state")
+            state = State.load(folder / "state", StreamProgress)
+            stream = state.progress
             left |= {"state"} if stream.rows is None else {"state", stream.rows["file"]}
-            arrived = self._arrived(stream)
+            arrived = self._arrived(state)
             held = stream.spent + stream.buffered
             if held != arrived or stream.used > stream.spent:
                 yield f"{arrived} records came, {stream.spent} are spent, {stream.buffered} wait"
@@ -105,8 +106,8 @@ class DaysOfPersons(Days):
                 pca.partial_fit(day, batch=f"day {i}", groups=ids)
         pca.finish()
 
-    def _arrived(self, stream: Stream) -> int:
-        return 20 * min(2, len(stream.labels))
+    def _arrived(self, state: State[StreamProgress]) -> int:
+        return 20 * min(2, len(state.labels))
 
 
 HARNESS = (".witness", ".harness")
@@ -128,11 +129,11 @@ def used_twice(drawn: list[Any]) -> Iterator[str]:
 
 def _step_carelessly(run: StreamRun, size: int) -> None:
     """A planted fault: records are noted as spent after the draw, with what it brought."""
-    stream = run.stream
-    run.plan.step(stream, stream.take(size), run.gate)
-    stream.used += size
+    progress = run.state.progress
+    run.use(progress.take(size))
+    progress.used += size
     assert run.gate.entry is not None  # a ledger pays
-    stream.entry = run.gate.entry.hash
+    run.state.entry = run.gate.entry.hash
     run.keep(True)
 
 
@@ -155,7 +156,7 @@ class DaysByCommand(Days):
         words += ("--batch-size", 20)
         clear(early)
         for i in range(len(self.days)):
-            if not state.exists() or f"day{i}.npy" not in Stream.load(state).labels:
+            if not state.exists() or f"day{i}.npy" not in State.load(state, StreamProgress).labels:
                 released = ("-o", early) if i == 1 else ()
                 run_command("stream", folder / f"day{i}.npy", *words, *released)
         clear(out)

@@ -1,4 +1,4 @@
-"""AdaptiveOjaPCA: the radius and the noise of a step, what it costs, and faults that would show."""
+"""AdaptiveOja: the radius and the noise of a step, what it costs, and faults that would show."""
 
 import math
 from dataclasses import replace
@@ -9,9 +9,9 @@ import pytest
 from eigenveil.audit import audit
 from eigenveil.exact import REACH, BasisProduct, Batches, Clip, update_counts
 from eigenveil.exceptions import BudgetExceededError, NothingFoundError
-from eigenveil.mechanisms import Gate, OjaPCA, OnePassState
+from eigenveil.mechanisms import Gate, Oja, OnePassState
 from eigenveil.numerics import SimulationSource
-from eigenveil.papers.kpca import AdaptiveOjaPCA, adaptive_oja
+from eigenveil.papers.kpca import AdaptiveOja, adaptive_oja
 from eigenveil.privacy import Adjacency, Gaussian, Ledger, Pure, compose
 from eigenveil.rows import Batch, MatrixSource, open_rows
 from tests.conformance import batches, case
@@ -72,7 +72,7 @@ def test_the_radius_is_the_quantile_of_distances_from_the_image():
     """The 75 % quantile is among the far 40 %, the median is not. The search is off with a
     probability below 1e-20: brackets miss by 100 records, its noise has a scale of 8.
     """
-    mechanism = AdaptiveOjaPCA.build(1.0, 2)
+    mechanism = AdaptiveOja(strength=Gaussian(1.0), n_components=2)
     rows = near_and_far(1000)
     lengths = np.linalg.norm(products(rows), axis=(1, 2))
     wanted = np.quantile(lengths, 0.75)
@@ -84,14 +84,17 @@ def test_the_radius_is_the_quantile_of_distances_from_the_image():
 
 def test_few_records_ask_for_a_lower_quantile():
     """A bracket beyond all records misses by 16 scales of the search's noise, or by a half."""
-    levels = [AdaptiveOjaPCA.build(1.0, 2)._quantile(m).level for m in (100, 256, 384, 512, 10**6)]
+    levels = [
+        AdaptiveOja(strength=Gaussian(1.0), n_components=2)._quantile(m).level
+        for m in (100, 256, 384, 512, 10**6)
+    ]
     assert levels == pytest.approx([0.5, 0.5, 2 / 3, 0.75, 0.75])
 
 
 def test_the_sum_is_that_of_records_about_the_image_pulled_in():
     """Rounding the centre moves the mean by 2^-19 of the ball."""
     rows = near_and_far(1000)
-    _, draws = stepped(AdaptiveOjaPCA.build(1.0, 2), rows)
+    _, draws = stepped(AdaptiveOja(strength=Gaussian(1.0), n_components=2), rows)
     radius, (_, query, _) = radius_of(draws), draws[-1]
     about = products(rows)
     lengths = np.linalg.norm(about, axis=(1, 2))
@@ -105,7 +108,7 @@ def test_the_sum_is_that_of_records_about_the_image_pulled_in():
 
 def test_noise_is_twice_the_radius_over_the_records_and_mu():
     """False alarm 2e-6; 3 % off lies 8 standard errors out at 40,000 entries."""
-    mechanism, m = AdaptiveOjaPCA.build(1.3, 2), 1000
+    mechanism, m = AdaptiveOja(strength=Gaussian(1.3), n_components=2), 1000
     rows, source = near_and_far(m), SimulationSource(1)
     noise = []
     for _ in range(40_000 // BASIS.size):
@@ -130,16 +133,16 @@ def test_noise_falls_from_batch_to_batch_where_records_are_nearly_equal():
         mechanism.run(open_rows(rows), UNIT, opened)
         return [answer.deviation for name, _, answer in opened.tape if name == "gaussian"]
 
-    adaptive = deviations(AdaptiveOjaPCA.build(1.0, 1, batch_size=500))
+    adaptive = deviations(AdaptiveOja(strength=Gaussian(1.0), n_components=1, batch_size=500))
     assert len(adaptive) == 6
     assert adaptive[-1] < adaptive[0] / 50
-    plain = deviations(OjaPCA(mu=1.0, n_components=1, batch_size=500))
+    plain = deviations(Oja(strength=Gaussian(1.0), n_components=1, batch_size=500))
     assert min(plain) > max(plain) / 1.01
 
 
 def test_a_batch_too_small_for_the_search_has_the_stated_bound():
     """256/mu records are enough; with one less there is no search, and the noise of the ball."""
-    mechanism = AdaptiveOjaPCA.build(1.0, 2)
+    mechanism = AdaptiveOja(strength=Gaussian(1.0), n_components=2)
     rows = near_and_far(256)
     _, draws = stepped(mechanism, rows)
     assert [name for name, _, _ in draws] == ["quantile", "gaussian"]
@@ -152,7 +155,7 @@ def test_a_batch_too_small_for_the_search_has_the_stated_bound():
 
 def test_a_search_that_finds_nothing_is_charged(tmp_path):
     """All matrices are equal, and the image is theirs: every distance is zero."""
-    mechanism = AdaptiveOjaPCA.build(1.0, 1)
+    mechanism = AdaptiveOja(strength=Gaussian(1.0), n_components=1)
     ledger = Ledger.create(tmp_path / "l", rho=2.0, adjacency=REPLACE)
     batch = Batches(MatrixSource([np.repeat(np.eye(D)[None] / D, 500, axis=0)], D), REPLACE).take(
         500
@@ -166,7 +169,7 @@ def test_a_search_that_finds_nothing_is_charged(tmp_path):
 
 def test_equal_rows_are_found_at_the_finest_radius():
     """What rounding adds bounds the noise from below: never zero, never an error."""
-    mechanism = AdaptiveOjaPCA.build(1.0, 1, batch_size=500)
+    mechanism = AdaptiveOja(strength=Gaussian(1.0), n_components=1, batch_size=500)
     found = mechanism.run(open_rows(np.ones((3000, 3))), UNIT, tape(mechanism))
     assert found.components[0] == pytest.approx(np.full(3, math.sqrt(1 / 3)), abs=1e-2)
     assert 0 < found.noise_scale < 1e-5
@@ -183,7 +186,7 @@ def test_a_generous_norm_takes_nothing_off_the_image():
     rows = MEAN + np.random.default_rng(0).standard_normal((20_000, D)) / D
     truth = rows.T @ (rows @ BASIS) / len(rows)
     begun = replace(start(truth), steps=3, doubt=1.0, noise_variance=1.0)
-    after, _ = stepped(AdaptiveOjaPCA.build(5.0, P), rows, begun, clip=clip)
+    after, _ = stepped(AdaptiveOja(strength=Gaussian(5.0), n_components=P), rows, begun, clip=clip)
     found = after.image @ after.basis.T @ BASIS
     deviation = math.sqrt(after.noise_variance)
     assert deviation < 0.1
@@ -206,7 +209,7 @@ def test_a_trace_that_is_noise_moves_no_component():
 
 
 def test_a_batch_costs_the_mean_and_the_search():
-    mechanism = AdaptiveOjaPCA.build(0.8, 2)
+    mechanism = AdaptiveOja(strength=Gaussian(0.8), n_components=2)
     assert mechanism.cost() == compose(Gaussian(0.8), Pure(0.2))
     opened = tape(mechanism)
     rows = near_and_far(600)
@@ -219,7 +222,7 @@ def test_a_batch_costs_the_mean_and_the_search():
 # Planted faults
 
 
-class Peeking(AdaptiveOjaPCA):
+class Peeking(AdaptiveOja):
     """The radius is read off the records."""
 
     def _radius(self, batch, clip, view, gate):
@@ -229,7 +232,7 @@ class Peeking(AdaptiveOjaPCA):
 
 def excess(kind):
     """Of the sums of neighbours over their sensitivity, given the same draws."""
-    mechanism = kind.build(1.0, 2)
+    mechanism = kind(strength=Gaussian(1.0), n_components=2)
     rows = near_and_far(500)
     neighbour = np.vstack([-rows[:1, ::-1], rows[1:]])
     longest = np.linalg.norm(products(rows), axis=(1, 2)).max()
@@ -242,13 +245,13 @@ def excess(kind):
 
 
 def test_a_radius_that_is_not_paid_for_shows_in_the_sums_of_neighbours():
-    assert excess(AdaptiveOjaPCA) <= 1
+    assert excess(AdaptiveOja) <= 1
     assert excess(Peeking) > 2
 
 
 def accused():
     """Audit of one step on rows that are as far apart as the bound lets them be."""
-    mechanism = AdaptiveOjaPCA.build(1.5, 1)
+    mechanism = AdaptiveOja(strength=Gaussian(1.5), n_components=1)
     basis = np.eye(2)
     tables = [np.vstack([basis, basis[i]]) for i in range(2)]
     source = SimulationSource(4)
@@ -284,7 +287,7 @@ def test_half_of_the_noise_would_be_accused(monkeypatch):
 CASES = [
     case.Case(
         name,
-        batches.adaptive(AdaptiveOjaPCA),
+        batches.adaptive(AdaptiveOja),
         **(batches.ONE_PASS | batches.COUNTED_PART),
         query=batches.update_distances,
         run=batches.found(batches.one_pass(clip)),

@@ -10,9 +10,9 @@ from scipy.stats import ks_2samp
 
 from eigenveil.exact import Clip, LazyGaussian, moment_products, second_moment
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms import AnalyzeGaussPCA, analyze_gauss, release, wide
+from eigenveil.mechanisms import AnalyzeGauss, analyze_gauss, release, wide
 from eigenveil.numerics import SimulationSource
-from eigenveil.privacy import Adjacency
+from eigenveil.privacy import Adjacency, Gaussian
 from eigenveil.rows import open_rows
 from tests.conformance import case
 from tests.numerics.test_lazy import Forgetful, Loud
@@ -31,7 +31,7 @@ LEVELS = {"below": 0.06, "near": 0.13, "above": 0.4}
 def sample(mu, law):
     """Overlaps with the two true directions, two eigenvalues and the trace."""
     lazy = law is not None
-    mechanism = AnalyzeGaussPCA(mu=mu, n_components=K, lazy=lazy)
+    mechanism = AnalyzeGauss(strength=Gaussian(mu), n_components=K, lazy=lazy)
     source = SimulationSource(int(lazy))
     drawn = []
     for _ in range(DRAWS):
@@ -65,7 +65,7 @@ def test_eigenvalues_are_those_of_the_noisy_matrix_along_the_components():
     """All directions: nothing is left to converge, and the eigenvalues add up to the trace."""
     rows = open_rows(np.random.default_rng(0).standard_normal((30, 5)))
     query = moment_products(rows, CLIP, REPLACE)
-    mechanism = AnalyzeGaussPCA(mu=1.0, n_components=5, lazy=True)
+    mechanism = AnalyzeGauss(strength=Gaussian(1.0), n_components=5, lazy=True)
     out = release(mechanism, query, ledger=None, noise=SimulationSource(1))
     assert out.eigenvalues.sum() == pytest.approx(out.trace)
     assert out.components @ out.components.T == pytest.approx(np.eye(5))
@@ -75,7 +75,7 @@ def test_eigenvalues_are_those_of_the_noisy_matrix_along_the_components():
 
 def test_much_data_shows_through():
     query = moment_products(ROWS, CLIP, REPLACE)
-    mechanism = AnalyzeGaussPCA(mu=1e6, n_components=2, lazy=True)
+    mechanism = AnalyzeGauss(strength=Gaussian(1e6), n_components=2, lazy=True)
     out = release(mechanism, query, ledger=None, noise=SimulationSource(1))
     assert out.eigenvalues == pytest.approx([0.6, 0.4], abs=1e-4)
     assert np.abs(out.components[:, :2]) == pytest.approx(np.eye(2), abs=1e-4)
@@ -87,7 +87,9 @@ def test_seeds_are_bound_to_the_whole_table():
     tables = [np.array([[1.0, sign, 0.0, 0.0]] * 5) for sign in (1.0, -1.0)]
     queries = [moment_products(open_rows(table), CLIP, REPLACE) for table in tables]
     assert np.array_equal(queries[0].value.units, queries[1].value.units)
-    mechanism = AnalyzeGaussPCA(mu=1e-6, n_components=1, lazy=True)  # nothing but noise
+    mechanism = AnalyzeGauss(
+        strength=Gaussian(1e-6), n_components=1, lazy=True
+    )  # nothing but noise
     first, second = (
         release(mechanism, query, ledger=None, noise=SimulationSource(1)).components[0]
         for query in queries
@@ -99,14 +101,14 @@ def test_seeds_are_bound_to_the_whole_table():
     ("lazy", "query", "message"), [(True, DENSE, "moment_products"), (False, LAZY, "square")]
 )
 def test_each_form_asks_for_its_statistic(lazy, query, message):
-    mechanism = AnalyzeGaussPCA(mu=1.0, n_components=1, lazy=lazy)
+    mechanism = AnalyzeGauss(strength=Gaussian(1.0), n_components=1, lazy=lazy)
     with pytest.raises(InvalidParameterError, match=message):
         release(mechanism, query, ledger=None, noise=SimulationSource(0))
 
 
 def test_numerics_and_the_switch_are_public():
-    assert AnalyzeGaussPCA(mu=1.0, n_components=1).exact
-    assert not AnalyzeGaussPCA(mu=1.0, n_components=1, lazy=True).exact
+    assert AnalyzeGauss(strength=Gaussian(1.0), n_components=1).exact
+    assert not AnalyzeGauss(strength=Gaussian(1.0), n_components=1, lazy=True).exact
     assert wide(200_000, 5)
     assert not wide(784, 10)
     assert not wide(5000, 500)  # a basis nearly as large as the matrix
@@ -115,7 +117,7 @@ def test_numerics_and_the_switch_are_public():
 def test_the_matrix_is_never_formed():
     """50,000 columns: it would fill 20 GB."""
     table = np.random.default_rng(0).standard_normal((20, 50_000), dtype=np.float32)
-    mechanism = AnalyzeGaussPCA(mu=1e4, n_components=1, lazy=True)
+    mechanism = AnalyzeGauss(strength=Gaussian(1e4), n_components=1, lazy=True)
     tracemalloc.start()
     query = moment_products(open_rows(table), Clip(row_norm=300.0), REPLACE)
     release(mechanism, query, ledger=None, noise=SimulationSource(0))
@@ -127,12 +129,12 @@ def test_the_matrix_is_never_formed():
 CASES = [
     case.Case(
         "analyze-gauss",
-        lambda mu, d, k: AnalyzeGaussPCA(mu=mu, n_components=k),
+        lambda mu, d, k: AnalyzeGauss(strength=Gaussian(mu), n_components=k),
         read=case.projector,
     ),
     case.Case(
         "analyze-gauss lazy",
-        lambda mu, d, k: AnalyzeGaussPCA(mu=mu, n_components=k, lazy=True),
+        lambda mu, d, k: AnalyzeGauss(strength=Gaussian(mu), n_components=k, lazy=True),
         read=case.projector,
         exact=False,
     ),

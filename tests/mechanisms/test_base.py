@@ -9,19 +9,27 @@ import threading
 import numpy as np
 import pytest
 
+from eigenveil import PrivatePCA
 from eigenveil.exact import Clip, second_moment, total
-from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
+from eigenveil.exceptions import (
+    BudgetExceededError,
+    InvalidParameterError,
+    UnsupportedNotionError,
+)
 from eigenveil.mechanisms import (
-    AnalyzeGaussPCA,
+    AnalyzeGauss,
+    BuildContext,
     Gate,
     GaussCov,
     GaussianNoise,
     LaplaceNoise,
+    Power,
     PrivateMean,
+    options,
     release,
 )
 from eigenveil.numerics import SimulationSource, SystemSource
-from eigenveil.privacy import GROUP, Adjacency, Composed, Gaussian, Ledger, Pure
+from eigenveil.privacy import GROUP, Adjacency, Budget, Composed, Gaussian, Ledger, Pure
 from eigenveil.rows import Batch, GroupedSource, open_rows
 
 REPLACE = Adjacency.REPLACE_ONE
@@ -187,10 +195,13 @@ def test_a_mechanism_takes_only_the_norm_it_is_proved_for():
 
 
 def test_components_are_those_of_the_noisy_matrix():
-    """AnalyzeGaussPCA is GaussCov and an eigendecomposition: the same seed gives the same noise."""
+    """AnalyzeGauss is GaussCov and an eigendecomposition: the same seed gives the same noise."""
     matrix = release(GaussCov(mu=1.0), MOMENT, ledger=None, noise=SimulationSource(1)).matrix
     found = release(
-        AnalyzeGaussPCA(mu=1.0, n_components=2), MOMENT, ledger=None, noise=SimulationSource(1)
+        AnalyzeGauss(strength=Gaussian(1.0), n_components=2),
+        MOMENT,
+        ledger=None,
+        noise=SimulationSource(1),
     )
     assert found.components @ found.components.T == pytest.approx(np.eye(2))
     assert matrix @ found.components.T == pytest.approx(found.components.T * found.eigenvalues)
@@ -428,3 +439,18 @@ def test_a_fork_gets_no_random_numbers(monkeypatch, ask):
         ask(opened)
     with pytest.raises(BudgetExceededError, match="forked process"):
         opened.draw(mean(mu=0.1), on(0, 10))
+
+
+def test_a_strength_is_no_option():
+    """A copy at a strength has the same options and the same words, and no estimator takes it."""
+    asked = Power(passes=4)
+    context = BuildContext(budget=Budget(rho=1.0), n_columns=3, n_components=2)
+    found = asked.at(Gaussian(1.0), context)
+    assert found.cost() == Gaussian(1.0)
+    assert found.n_components == 2
+    assert options(found) == options(asked) == {"passes": 4}
+    assert repr(found) == repr(asked) == "Power(passes=4)"
+    with pytest.raises(UnsupportedNotionError, match="cannot give a pure epsilon"):
+        asked.at(Pure(1.0), context)
+    with pytest.raises(InvalidParameterError, match="must have no strength"):
+        PrivatePCA(2, rho=1.0, mechanism=found).fit(np.eye(3))

@@ -9,8 +9,8 @@ import pytest
 from eigenveil.exact import BasisProduct, update_sum
 from eigenveil.exceptions import BudgetExceededError, InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms import GaussianNoise, OnePassState
-from eigenveil.papers.kpca import BoxedOjaPCA, boxed_oja, halves, printed_cost
-from eigenveil.privacy import Adjacency, Ledger
+from eigenveil.papers.kpca import BoxedOja, boxed_oja, halves, printed_cost
+from eigenveil.privacy import Adjacency, Ledger, Pure
 from eigenveil.rows import Batch, MatrixSource, open_rows
 from tests.conformance import batches, case
 from tests.mechanisms.test_dp_pca import CLIP, D, off, planes, spiked
@@ -21,7 +21,7 @@ CENTRES = pytest.mark.parametrize("centre", ["mean", "histograms"])
 
 @CENTRES
 def test_two_components_of_matrices(centre):
-    mechanism = BoxedOjaPCA.build(1.0, 0.01, 2, centre=centre)
+    mechanism = BoxedOja(strength=Pure(1.0), delta=0.01, n_components=2, centre=centre)
     assert mechanism.cost() == printed_cost(1.0, 0.01)
     source = MatrixSource([planes(15 * mechanism.first_batch(D))], D)
     found = mechanism.run(source, CLIP, gate(mechanism))
@@ -32,7 +32,7 @@ def test_two_components_of_matrices(centre):
 @CENTRES
 def test_a_component_of_rows_whose_trace_is_bought_on_the_way(centre):
     """Rows spread about their mean as far as it is long; noise on the trace is below 0.01."""
-    mechanism = BoxedOjaPCA.build(1.0, 0.01, 1, centre=centre)
+    mechanism = BoxedOja(strength=Pure(1.0), delta=0.01, n_components=1, centre=centre)
     rows = spiked(15 * mechanism.first_batch(D), sigma=0.05)
     found = mechanism.run(open_rows(rows), CLIP, gate(mechanism))
     assert off(found.components) < 0.1
@@ -42,7 +42,7 @@ def test_a_component_of_rows_whose_trace_is_bought_on_the_way(centre):
 def test_a_gaussian_centre_needs_fewer_records():
     """At 40 columns the histograms of all coordinates have few votes each."""
     mean, histograms = (
-        BoxedOjaPCA.build(1.0, 1e-3, 2, centre=centre).needed_records(40)
+        BoxedOja(strength=Pure(1.0), delta=1e-3, n_components=2, centre=centre).needed_records(40)
         for centre in ("mean", "histograms")
     )
     assert mean < histograms / 3
@@ -50,7 +50,7 @@ def test_a_gaussian_centre_needs_fewer_records():
 
 def test_tables_are_as_large_as_their_first_batch_needs():
     """Of the fewest records, no batch is too small; of fewer, the first one is."""
-    mechanism = BoxedOjaPCA.build(1.0, 1e-3, 2)
+    mechanism = BoxedOja(strength=Pure(1.0), delta=1e-3, n_components=2)
     needed, fewest = mechanism.needed_records(D), mechanism.fewest(D)
     assert min(mechanism.sizes(needed, D)) >= fewest
     assert min(mechanism.sizes(needed - 3, D)) < fewest
@@ -66,7 +66,7 @@ def test_the_noise_is_that_of_the_box(monkeypatch):
         return drawn(noise, records, clip, view, gate, width, zeta, away, margin=margin)
 
     monkeypatch.setattr(boxed_oja, "boxed_mean", watched)
-    mechanism = BoxedOjaPCA.build(1.0, 0.01, 2)
+    mechanism = BoxedOja(strength=Pure(1.0), delta=0.01, n_components=2)
     batch = Batch(spiked(mechanism.fewest(D)), 0)
     noisy = mechanism.estimate(
         batch, CLIP, BasisProduct(np.eye(D)[:, :2]), gate(mechanism), np.empty((0, D))
@@ -82,7 +82,7 @@ def test_the_noise_is_that_of_the_box(monkeypatch):
 
 @CENTRES
 def test_a_batch_is_paid_once(centre):
-    mechanism = BoxedOjaPCA.build(1.0, 0.01, 1, centre=centre)
+    mechanism = BoxedOja(strength=Pure(1.0), delta=0.01, n_components=1, centre=centre)
     opened = gate(mechanism)
     batch = Batch(spiked(mechanism.fewest(D)), 0)
     start = OnePassState(np.eye(D)[:, :1], np.zeros((D, 1)))
@@ -96,7 +96,7 @@ def test_a_batch_is_paid_once(centre):
 def test_a_centre_that_is_not_paid_for_is_refused(monkeypatch):
     """A planted fault: mean and rough mean spend all of mu each."""
     monkeypatch.setattr(boxed_oja, "split", lambda mu, shares: (mu, mu))
-    mechanism = BoxedOjaPCA.build(1.0, 0.01, 1)
+    mechanism = BoxedOja(strength=Pure(1.0), delta=0.01, n_components=1)
     batch = Batch(spiked(mechanism.fewest(D)), 0)
     start = OnePassState(np.eye(D)[:, :1], np.zeros((D, 1)))
     with pytest.raises(BudgetExceededError, match="more than its share"):
@@ -105,25 +105,27 @@ def test_a_centre_that_is_not_paid_for_is_refused(monkeypatch):
 
 def test_refusals_come_before_the_charge(tmp_path):
     ledger = Ledger.create(tmp_path / "l", epsilon=10.0, delta=0.5, adjacency=Adjacency.REPLACE_ONE)
-    small = BoxedOjaPCA.build(1.0, 0.01, 2, centre="histograms", batch_size=64)
+    small = BoxedOja(
+        strength=Pure(1.0), delta=0.01, n_components=2, centre="histograms", batch_size=64
+    )
     with pytest.raises(InvalidParameterError, match="'boxed-oja' needs batches of"):
         small.run(open_rows(spiked(500)), CLIP, gate(small, ledger=ledger))
-    growing = BoxedOjaPCA.build(1.0, 0.01, 2)
+    growing = BoxedOja(strength=Pure(1.0), delta=0.01, n_components=2)
     needed = growing.needed_records(D)
     with pytest.raises(InvalidDataError, match=f"needs {needed} records"):
         growing.run(open_rows(spiked(needed - 1)), CLIP, gate(growing, ledger=ledger))
     assert ledger.entries == ()
     with pytest.raises(InvalidParameterError, match="'mean' or 'histograms'"):
-        BoxedOjaPCA.build(1.0, 0.01, 2, centre="median")
+        BoxedOja(centre="median")
 
 
 def _boxed(centre):
     """A batch of the least size."""
 
     def build(epsilon, d, k):
-        mean = batches.truncated(epsilon, d, k)
-        mechanism = BoxedOjaPCA(mu=mean.noise.mu, n_components=k, mean=mean, centre=centre)
-        return replace(mechanism, batch_size=mechanism.fewest(d))
+        mechanism = BoxedOja(strength=Pure(epsilon), delta=0.1, n_components=k, centre=centre)
+        fewest = batches.with_truncated(mechanism).fewest(d)
+        return batches.with_truncated(replace(mechanism, batch_size=fewest))
 
     return build
 

@@ -14,11 +14,11 @@ from eigenveil.mechanisms import (
     Gate,
     GaussianNoise,
     LaplaceNoise,
-    SphericalPCA,
+    Spherical,
     captured_pays,
 )
 from eigenveil.numerics import FixedPoint, SimulationSource
-from eigenveil.privacy import Adjacency, split
+from eigenveil.privacy import Adjacency, Gaussian, split
 from eigenveil.rows import open_rows
 from tests.conformance import case
 from tests.statistics import variance_p_value
@@ -213,7 +213,7 @@ def _stages(mu, d, k):
     """Components, and what they hold."""
     inner, shares = split(mu, (0.5, 0.5))
     return ComponentStages(
-        inner=SphericalPCA(mu=inner, n_components=1),
+        inner=Spherical(strength=Gaussian(inner), n_components=1),
         normalise=True,
         further=Further(captured=CapturedVariance(noise=GaussianNoise(mu=shares))),
     )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from eigenveil.exact import CircleSource, Clip, total
+from eigenveil.exact import Clip, OnCircles, total
 from eigenveil.mechanisms import (
     Centred,
     GaussCov,
@@ -31,8 +31,8 @@ def _mean_entries(released):
 
 def _circle_total(rows, adjacency):
     """Return the sum of rows on circles of circumference 2: every row has the same length."""
-    points = CircleSource(case.open_rows(rows), np.full(rows.shape[1], 2.0))
-    return total(points, Clip(row_norm=points.reach, on_invalid="zero"), adjacency)
+    points = case.open_rows(rows).map(OnCircles(np.full(rows.shape[1], 2.0)))
+    return total(points, Clip(row_norm=points.change.reach, on_invalid="zero"), adjacency)
 
 
 def _half_a_turn_apart(d, adjacency):

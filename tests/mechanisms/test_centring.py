@@ -28,7 +28,7 @@ from eigenveil.mechanisms import (
 )
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency, Gaussian, Pure, epsilon_of, part
-from eigenveil.rows import PairedSource, ScaledSource, open_rows
+from eigenveil.rows import Divide, PairedSource, open_rows
 from tests.conformance import case
 from tests.conformance.case import mu_of
 
@@ -201,7 +201,7 @@ def test_a_column_without_a_scale_is_left_out():
     rows = np.column_stack([normal(4000, 1) * 1e6, np.full(4000, 3.0)])
     found = scales(rows, GaussianNoise(mu=1.0))
     assert np.isinf(found[1])
-    scaled = np.concatenate(list(ScaledSource(open_rows(rows), found).chunks()))
+    scaled = np.concatenate(list(open_rows(rows).map(Divide(found)).chunks()))
     assert 0.5 < scaled[:, 0].std() < 2
     assert scaled.shape == (4000, 1)
 
@@ -331,7 +331,7 @@ def _first_known(d):
 def _paired_magnitudes_but_the_first(rows, adjacency):
     pairs = PairedSource(case.open_rows(case.with_scales(rows)), adjacency, np.arange)
     known = np.isfinite(_first_known(rows.shape[1]))
-    sought = ScaledSource(pairs, np.where(known, np.inf, 1.0))
+    sought = pairs.map(Divide(np.where(known, np.inf, 1.0)))
     return column_counts(sought, case.CLIP, adjacency)
 
 

@@ -22,7 +22,7 @@ from eigenveil.exceptions import (
 from eigenveil.mechanisms import (
     CORRELATION,
     CentredResult,
-    CorrelationPCA,
+    Correlation,
     Gate,
     GaussCov,
     NoisyMatrix,
@@ -276,7 +276,7 @@ def test_dividing_by_released_deviations_reads_no_rows():
             released.append(found)
             return found
 
-    mechanism = CorrelationPCA(inner=_Covariance(2.0), n_components=3)
+    mechanism = Correlation(inner=_Covariance(2.0), n_components=3)
     gate = Keeping(
         mechanism.cost(),
         label="test",
@@ -307,7 +307,7 @@ def _in_company(mechanism, rows, adjacency, gate):
 
 def _built(q):
     def build(mu, d, k):
-        return CorrelationPCA(inner=front(q, mu, d, aim=CORRELATION), n_components=min(k, d))
+        return Correlation(inner=front(q, mu, d, aim=CORRELATION), n_components=min(k, d))
 
     return build
 

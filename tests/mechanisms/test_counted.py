@@ -11,7 +11,7 @@ from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
 from eigenveil.mechanisms import COUNT_SHARE, Counted, DrawnRowsGate, Gate, PrivateMean, counted
 from eigenveil.numerics import SimulationSource, SystemSource
 from eigenveil.privacy import Gaussian, covers
-from eigenveil.rows import ScaledSource, drawn_rows, open_rows
+from eigenveil.rows import Divide, drawn_rows, open_rows
 from tests.conformance import case, tape
 
 ADD, REPLACE = case.ADD, case.REPLACE
@@ -121,7 +121,7 @@ def test_more_columns_than_drawn_rows_release_zeros():
 def sequence(n, size, scale=None):
     """Return which rows of n are drawn, numbered from 1; 0 for a row of zeros."""
     source = open_rows(np.arange(1.0, n + 1)[:, None])
-    source = source if scale is None else ScaledSource(source, np.array([scale]))
+    source = source if scale is None else source.map(Divide(np.array([scale])))
     drawn = drawn_rows(source, size, gate_of(1.0).order, lambda rows: None)
     return tuple(np.rint(drawn.whole()[:, 0] * (scale or 1)).astype(int).tolist())
 

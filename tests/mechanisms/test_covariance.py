@@ -8,21 +8,31 @@ from scipy.special import iv
 
 from eigenveil.datasets import zipf_norms
 from eigenveil.exact import Clip, eigenvalues, second_moment
-from eigenveil.mechanisms import AdaptiveCleanedCov, CleanedCov, Gate, GaussCov, WishartCov, release
+from eigenveil.mechanisms import (
+    AdaptiveCleaned,
+    Cleaned,
+    Gate,
+    Gauss,
+    GaussCov,
+    Wishart,
+    WishartCov,
+    release,
+)
 from eigenveil.mechanisms import cleaned as adaptive_cleaned
 from eigenveil.numerics import SimulationSource
 from eigenveil.papers.covrev import (
-    AdaptiveCov,
+    Adaptive,
     BinghamDirection,
-    CoinPressCov,
-    ExponentialCov,
+    CoinPress,
+    Exponential,
     LapCov,
-    ProjectedCov,
-    SeparateCov,
-    ZeroCov,
+    Laplace,
+    Projection,
+    Separate,
+    Zero,
     adaptive,
 )
-from eigenveil.privacy import Adjacency, epsilon_of, rho_of
+from eigenveil.privacy import Adjacency, Gaussian, Pure, epsilon_of, rho_of
 from eigenveil.rows import open_rows
 from tests.conformance import case
 
@@ -50,15 +60,15 @@ def error(procedure, rows, repeats=5, **options):
 
 def test_the_shares_of_the_adaptive_mechanisms():
     for rho in (0.01, 0.1, 3.7):
-        cost = AdaptiveCov.gaussian(math.sqrt(2 * rho), 10).cost()
+        cost = Adaptive(strength=Gaussian(math.sqrt(2 * rho)), n_columns=10).cost()
         assert rho_of(cost) == pytest.approx(rho, rel=1e-9)
         radius, search = sorted(part.epsilon for part in cost.parts[1:])
         assert radius == pytest.approx(math.sqrt(rho) / 2)
         assert search == pytest.approx(math.sqrt(rho / 2))
         assert cost.parts[0].mu ** 2 / 2 == pytest.approx(rho / 8 + rho / 2, rel=1e-9)
-        cleaned = AdaptiveCleanedCov.gaussian(math.sqrt(2 * rho)).cost()
+        cleaned = AdaptiveCleaned(strength=Gaussian(math.sqrt(2 * rho))).cost()
         assert rho_of(cleaned) == pytest.approx(rho, rel=1e-9)
-    assert epsilon_of(AdaptiveCov.pure(2.0, 10).cost(), 0.0) == pytest.approx(2.0)
+    assert epsilon_of(Adaptive(strength=Pure(2.0), n_columns=10).cost(), 0.0) == pytest.approx(2.0)
     assert adaptive.SHARES == (1 / 8, 1 / 8, 1 / 4, 1 / 2)
     assert sum(adaptive_cleaned.SHARES) == 1
 
@@ -66,9 +76,9 @@ def test_the_shares_of_the_adaptive_mechanisms():
 @pytest.mark.parametrize("d", [1, 2, 40])
 def test_the_shares_of_the_exponential_mechanism(d):
     for strength in (0.1, 2.0):
-        cost = ExponentialCov.pure(strength, d).cost()
+        cost = Exponential(strength=Pure(strength), n_columns=d).cost()
         assert epsilon_of(cost, 0.0) == pytest.approx(strength)
-        cost = ExponentialCov.concentrated(strength, d).cost()
+        cost = Exponential(strength=Gaussian(strength), n_columns=d).cost()
         assert rho_of(cost) == pytest.approx(strength**2 / 2)
 
 
@@ -78,12 +88,12 @@ def test_adaptive_takes_the_better_branch():
     many_rows = zipf_norms(16_000, 20, seed=0)
     many_columns = zipf_norms(1000, 150, seed=0)
     for seed in range(5):
-        found = run(AdaptiveCov.gaussian(mu, 20), many_rows, seed)
-        half = AdaptiveCov.gaussian(mu, 20).matrix.mu
+        found = run(Adaptive(strength=Gaussian(mu), n_columns=20), many_rows, seed)
+        half = Adaptive(strength=Gaussian(mu), n_columns=20).steps[1].mu
         # The average of two matrices has their noise over sqrt(2).
         expected = math.sqrt(2) / half * found.row_norm**2 / 16_000 / math.sqrt(2)
         assert found.noise_scale == pytest.approx(expected)
-        found = run(AdaptiveCov.gaussian(mu, 150), many_columns, seed)
+        found = run(Adaptive(strength=Gaussian(mu), n_columns=150), many_columns, seed)
         assert np.linalg.eigvalsh(found.matrix)[0] > -1e-12
 
 
@@ -91,7 +101,7 @@ def test_the_average_of_two_matrices_is_gausscov_at_the_whole():
     """The error of the branch is that of GaussCov with half of rho; mean of 20, 10 % of room."""
     rows = zipf_norms(16_000, 20, seed=0)
     mu = math.sqrt(2 * 0.1)
-    ours = error(AdaptiveCov.gaussian(mu, 20), rows, 20)
+    ours = error(Adaptive(strength=Gaussian(mu), n_columns=20), rows, 20)
     assert ours == pytest.approx(error(GaussCov(mu=mu * math.sqrt(0.5)), rows, 20), rel=0.1)
 
 
@@ -103,9 +113,9 @@ def test_separate_beats_gauss_where_columns_are_many(adjacency):
     errors = {
         name: np.linalg.norm(run(procedure, rows, 0, adjacency).matrix / divisor - truth)
         for name, procedure in {
-            "separate": SeparateCov.gaussian(0.4),
+            "separate": Separate(strength=Gaussian(0.4)),
             "gauss": GaussCov(mu=0.4),
-            "pure": SeparateCov.pure(4.0),
+            "pure": Separate(strength=Pure(4.0)),
             "laplace": LapCov(epsilon=4.0),
             "wishart": WishartCov(epsilon=4.0),
         }.items()
@@ -138,8 +148,8 @@ def test_exponential_finds_strong_directions():
     for d in (1, 2, 5):
         rows = rng.standard_normal((4000, d)) * np.linspace(1, 0.2, d)
         rows /= 6
-        assert error(ExponentialCov.pure(400.0, d), rows, 3) < 0.01
-        assert error(ExponentialCov.concentrated(400.0, d), rows, 3) < 0.01
+        assert error(Exponential(strength=Pure(400.0), n_columns=d), rows, 3) < 0.01
+        assert error(Exponential(strength=Gaussian(400.0), n_columns=d), rows, 3) < 0.01
 
 
 @BOTH
@@ -157,7 +167,7 @@ def test_coinpress_resolves_what_one_step_drowns(adjacency):
                 for s in range(5)
             ]
         )
-        for m in (CoinPressCov.gaussian(mu), GaussCov(mu=mu))
+        for m in (CoinPress(strength=Gaussian(mu)), GaussCov(mu=mu))
     )
     assert refined < 0.1 * plain
     assert refined < 0.5
@@ -168,11 +178,11 @@ def test_adaptive_cleaned_finds_the_scale(adjacency):
     """A stated bound 1000 times too large costs little; one that fits costs an eighth of rho."""
     rows = zipf_norms(4000, 20, seed=0)
     for row_norm in (1.0, 1000.0):
-        found = run(AdaptiveCleanedCov.gaussian(1.0), rows, 0, adjacency, row_norm)
+        found = run(AdaptiveCleaned(strength=Gaussian(1.0)), rows, 0, adjacency, row_norm)
         assert 0.9 <= found.row_norm <= 4.0
-    exact = error(CleanedCov(mu=1.0), rows)
-    assert error(AdaptiveCleanedCov.gaussian(1.0), rows) < 1.15 * exact
-    assert error(AdaptiveCleanedCov.gaussian(1.0), rows, row_norm=1000.0) < 5 * exact
+    exact = error(Cleaned(strength=Gaussian(1.0)), rows)
+    assert error(AdaptiveCleaned(strength=Gaussian(1.0)), rows) < 1.15 * exact
+    assert error(AdaptiveCleaned(strength=Gaussian(1.0)), rows, row_norm=1000.0) < 5 * exact
 
 
 @BOTH
@@ -183,7 +193,7 @@ def test_adaptive_cleaned_does_not_collapse(rho, adjacency):
     """
     rows = np.random.default_rng(0).standard_normal((500, 3))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    procedure = AdaptiveCleanedCov.gaussian(math.sqrt(2 * rho))
+    procedure = AdaptiveCleaned(strength=Gaussian(math.sqrt(2 * rho)))
     chosen = [run(procedure, rows, seed, adjacency).row_norm for seed in range(20)]
     assert sum(bound < 0.5 for bound in chosen) <= 8
 
@@ -210,7 +220,7 @@ SHARED_L1 = {case.REPLACE: lambda d: 2.0 if d > 1 else 1.0, case.ADD: lambda d: 
 CASES = [
     case.Case(
         "gauss",
-        lambda mu, d, k: GaussCov(mu=mu),
+        lambda mu, d, k: Gauss(strength=Gaussian(mu)),
         deviation=case.symmetric_sigma,
     ),
     case.Case(
@@ -226,15 +236,15 @@ CASES = [
         run=case.on_directions,
         deviation=case.symmetric_sigma,
     ),
-    case.Case("cleaned", lambda mu, d, k: CleanedCov(mu=mu), may_coincide=True),
+    case.Case("cleaned", lambda mu, d, k: Cleaned(strength=Gaussian(mu)), may_coincide=True),
     case.Case(
         "projection",
-        lambda mu, d, k: ProjectedCov(mu=mu),
+        lambda mu, d, k: Projection(strength=Gaussian(mu)),
         may_coincide=True,
     ),
     case.Case(
         "laplace",
-        lambda epsilon, d, k: LapCov(epsilon=epsilon),
+        lambda epsilon, d, k: Laplace(strength=Pure(epsilon)),
         norm="l1",
         sensitivity=case.UPPER_L1,
         worst_pair=case.all_entries,
@@ -244,7 +254,7 @@ CASES = [
     ),
     case.Case(
         "wishart",
-        lambda epsilon, d, k: WishartCov(epsilon=epsilon),
+        lambda epsilon, d, k: Wishart(strength=Pure(epsilon)),
         norm="nuclear",
         sensitivity=case.NUCLEAR,
         may_coincide=True,
@@ -262,13 +272,13 @@ CASES = [
     ),
     case.Case(
         "separate",
-        lambda mu, d, k: SeparateCov.gaussian(mu),
+        lambda mu, d, k: Separate(strength=Gaussian(mu)),
         may_coincide=True,
         exact=False,
     ),
     case.Case(
         "separate pure",
-        lambda epsilon, d, k: SeparateCov.pure(epsilon),
+        lambda epsilon, d, k: Separate(strength=Pure(epsilon)),
         norm="l1",
         sensitivity=case.UPPER_L1,
         worst_pair=case.all_entries,
@@ -279,7 +289,7 @@ CASES = [
     ),
     case.Case(
         "adaptive",
-        lambda mu, d, k: AdaptiveCov.gaussian(mu, d),
+        lambda mu, d, k: Adaptive(strength=Gaussian(mu), n_columns=d),
         query=case.norms,
         norm="linf",
         sensitivity=case.ONE,
@@ -291,7 +301,7 @@ CASES = [
     ),
     case.Case(
         "adaptive pure",
-        lambda epsilon, d, k: AdaptiveCov.pure(epsilon, d),
+        lambda epsilon, d, k: Adaptive(strength=Pure(epsilon), n_columns=d),
         query=case.norms,
         norm="linf",
         sensitivity=case.ONE,
@@ -304,7 +314,7 @@ CASES = [
     ),
     case.Case(
         "adaptive-cleaned",
-        lambda mu, d, k: AdaptiveCleanedCov.gaussian(mu),
+        lambda mu, d, k: AdaptiveCleaned(strength=Gaussian(mu)),
         query=case.norms,
         norm="linf",
         sensitivity=case.ONE,
@@ -315,7 +325,7 @@ CASES = [
     ),
     case.Case(
         "exponential",
-        lambda mu, d, k: ExponentialCov.concentrated(mu, d),
+        lambda mu, d, k: Exponential(strength=Gaussian(mu), n_columns=d),
         query=lambda rows, adjacency: eigenvalues(case.moment(rows, adjacency)),
         company=case.one_axis,
         norm="l2",
@@ -327,7 +337,7 @@ CASES = [
     ),
     case.Case(
         "exponential pure",
-        lambda epsilon, d, k: ExponentialCov.pure(epsilon, d),
+        lambda epsilon, d, k: Exponential(strength=Pure(epsilon), n_columns=d),
         query=lambda rows, adjacency: eigenvalues(case.moment(rows, adjacency)),
         company=case.one_axis,
         norm="l1",
@@ -351,10 +361,10 @@ CASES = [
     ),
     case.Case(
         "coinpress",
-        lambda mu, d, k: CoinPressCov.gaussian(mu),
+        lambda mu, d, k: CoinPress(strength=Gaussian(mu)),
         exact=False,
         trials=1000,
         shows=False,
     ),
-    case.Case("zero", lambda mu, d, k: ZeroCov(), free=True, may_coincide=True),
+    case.Case("zero", lambda mu, d, k: Zero(), free=True, may_coincide=True),
 ]

@@ -1,5 +1,8 @@
 """DP-PCA and deflation: what they find, what they cost, what they refuse."""
 
+from dataclasses import replace
+from functools import cached_property
+
 import numpy as np
 import pytest
 
@@ -10,9 +13,9 @@ from eigenveil.exceptions import (
     InvalidParameterError,
 )
 from eigenveil.mechanisms import GaussianNoise
-from eigenveil.papers.dppca import ShuffledOjaPCA, TruncatedMeanPCA
-from eigenveil.papers.kpca import DeflationPCA, printed_cost
-from eigenveil.privacy import Adjacency, Gaussian, Ledger
+from eigenveil.papers.dppca import DPPCA, ShuffledOja
+from eigenveil.papers.kpca import Deflation, printed_cost
+from eigenveil.privacy import Adjacency, Gaussian, Ledger, Pure
 from eigenveil.rows import Batch, MatrixSource, open_rows
 from tests.conformance import batches, case
 from tests.mechanisms.test_spread import gate
@@ -36,7 +39,7 @@ def off(components, k=1):
 
 @pytest.mark.parametrize("composition", ["basic", "advanced"])
 def test_one_component(composition):
-    mechanism = TruncatedMeanPCA.build(1.0, 0.01, composition=composition)
+    mechanism = DPPCA(strength=Pure(1.0), delta=0.01, composition=composition)
     rows = spiked(15 * mechanism.first_batch(D))
     for seed in range(3):
         found = mechanism.run(open_rows(rows), CLIP, gate(mechanism, seed))
@@ -46,7 +49,7 @@ def test_one_component(composition):
 
 
 def test_all_batches_cost_what_one_does():
-    mechanism = TruncatedMeanPCA.build(1.0, 0.01)
+    mechanism = DPPCA(strength=Pure(1.0), delta=0.01)
     assert mechanism.cost() == printed_cost(1.0, 0.01)
     allotment = gate(mechanism)
     rows = open_rows(spiked(mechanism.needed_records(D)))
@@ -64,14 +67,16 @@ def test_halves_that_overlap_are_refused(monkeypatch):
         return batch.slice(0, middle + 1), batch.slice(middle, size)
 
     monkeypatch.setattr("eigenveil.papers.kpca.truncated_mean.halves", overlapping)
-    mechanism = TruncatedMeanPCA.build(1.0, 0.01)
+    mechanism = DPPCA(strength=Pure(1.0), delta=0.01)
     with pytest.raises(BudgetExceededError, match="more than its share"):
         mechanism.run(open_rows(spiked(mechanism.needed_records(D))), CLIP, gate(mechanism))
 
 
 def test_what_is_left_at_the_end_of_a_stream_is_not_used():
-    mechanism = TruncatedMeanPCA.build(
-        1.0, 0.01, batch_size=TruncatedMeanPCA.build(1.0, 0.01).first_batch(D)
+    mechanism = DPPCA(
+        strength=Pure(1.0),
+        delta=0.01,
+        batch_size=DPPCA(strength=Pure(1.0), delta=0.01).first_batch(D),
     )
     rows = spiked(3 * mechanism.first_batch(D) + 5)
     found = [
@@ -83,22 +88,22 @@ def test_what_is_left_at_the_end_of_a_stream_is_not_used():
 
 def test_refusals_come_before_the_charge(tmp_path):
     ledger = Ledger.create(tmp_path / "l", epsilon=10.0, delta=0.5, adjacency=Adjacency.REPLACE_ONE)
-    mechanism = TruncatedMeanPCA.build(1.0, 0.01)
+    mechanism = DPPCA(strength=Pure(1.0), delta=0.01)
     needed = mechanism.needed_records(D)
     with pytest.raises(InvalidDataError, match=f"needs {needed} records"):
         mechanism.run(open_rows(spiked(needed - 1)), CLIP, gate(mechanism, ledger=ledger))
-    small = TruncatedMeanPCA.build(1.0, 0.01, batch_size=100)
+    small = DPPCA(strength=Pure(1.0), delta=0.01, batch_size=100)
     with pytest.raises(InvalidParameterError, match=f"batches of {needed // 9} records"):
         small.run(open_rows(spiked(500)), CLIP, gate(small, ledger=ledger))
     assert ledger.entries == ()
     with pytest.raises(InvalidParameterError, match="'deflation' or 'adaptive-oja'"):
-        TruncatedMeanPCA.build(1.0, 0.01, 2)
+        DPPCA(strength=Pure(1.0), delta=0.01, n_components=2)
     with pytest.raises(InvalidParameterError, match=r"epsilon = 1\.8"):
-        TruncatedMeanPCA.build(2.0, 0.01)
+        DPPCA(strength=Pure(2.0), delta=0.01, composition="advanced").cost()
 
 
 def test_a_direction_beside_others():
-    mechanism = TruncatedMeanPCA.build(1.0, 0.01)
+    mechanism = DPPCA(strength=Pure(1.0), delta=0.01)
     n = 15 * mechanism.first_batch(D)
     rows = spiked(n, 0.05)
     rows[:, 1] += np.random.default_rng(1).choice([-0.7, 0.7], n)
@@ -112,13 +117,11 @@ def test_a_direction_beside_others():
     assert np.linalg.norm(vector) == pytest.approx(1.0)
 
 
-class Told:
+class Told(DPPCA):
     """A method for one component that remembers what it was given."""
 
     name = "told"
-
-    def __init__(self):
-        self.given = []
+    given = cached_property(lambda self: [])
 
     def cost(self):
         return Gaussian(1.0)
@@ -134,7 +137,7 @@ class Told:
 
 def test_every_component_has_records_of_its_own():
     told = Told()
-    mechanism = DeflationPCA(inner=told, n_components=3)
+    mechanism = Deflation(inner=told, n_components=3)
     found = mechanism.run(open_rows(spiked(100)), CLIP, gate(mechanism))
     assert [records for records, _ in told.given] == [range(33), range(33, 66), range(66, 99)]
     assert [len(away) for _, away in told.given] == [0, 1, 2]
@@ -150,13 +153,13 @@ def test_shuffled_passes_one_after_the_other():
     n = 80_000
     rows = spiked(n, 0.05)
     rows[:, 1] += np.random.default_rng(1).choice([-0.7, 0.7], n)
-    inner = ShuffledOjaPCA(epsilon=2.0, delta=0.01, n_records=n // 2)
-    mechanism = DeflationPCA(inner=inner, n_components=2)
+    inner = ShuffledOja(strength=Pure(2.0), delta=0.01, n_records=n // 2)
+    mechanism = Deflation(inner=inner, n_components=2)
     found = mechanism.run(open_rows(rows), CLIP, gate(mechanism))
     assert off(found.components, 2) < 0.3
     assert found.eigenvalues == pytest.approx([1.0, 0.49], abs=0.2)
     assert found.noise_scale > 0
-    other = DeflationPCA(inner=inner, n_components=3)
+    other = Deflation(inner=inner, n_components=3)
     with pytest.raises(InvalidDataError, match="give their number"):
         other.run(open_rows(rows), CLIP, gate(other))
 
@@ -168,8 +171,8 @@ def planes(n, seed=0):
 
 
 def test_two_components_of_matrices():
-    inner = TruncatedMeanPCA.build(1.0, 0.01, composition="basic")
-    mechanism = DeflationPCA(inner=inner, n_components=2)
+    inner = DPPCA(strength=Pure(1.0), delta=0.01, composition="basic")
+    mechanism = Deflation(inner=inner, n_components=2)
     source = MatrixSource([planes(2 * 15 * inner.first_batch(D))], D)
     found = mechanism.run(source, CLIP, gate(mechanism))
     assert off(found.components, 2) < 0.1
@@ -189,8 +192,8 @@ def test_shares_of_unit_rows_near_the_centre_are_those_of_all_variance():
     """These rows are shorter, so that the trace is no longer 1."""
     near = Clip(row_norm=1.0, normalise=True, unit_distance=5.0)
     each = Clip(row_norm=1.0, normalise=True)
-    everything = DeflationPCA(inner=Short(), n_components=D)
-    two = DeflationPCA(inner=Short(), n_components=2)
+    everything = Deflation(inner=Short(), n_components=D)
+    two = Deflation(inner=Short(), n_components=2)
     rows = spiked(400)
     assert everything.run(open_rows(rows), near, gate(everything)).shares.sum() == pytest.approx(1)
     for clip in (near, each):
@@ -198,7 +201,7 @@ def test_shares_of_unit_rows_near_the_centre_are_those_of_all_variance():
 
 
 def test_deflation_needs_to_know_how_many_records_there_are(tmp_path):
-    mechanism = DeflationPCA(inner=Told(), n_components=2)
+    mechanism = Deflation(inner=Told(), n_components=2)
     ledger = Ledger.create(tmp_path / "l", rho=10.0, adjacency=Adjacency.REPLACE_ONE)
     with pytest.raises(InvalidDataError, match="must know their number"):
         mechanism.run(open_rows(iter([spiked(10)])), CLIP, gate(mechanism))
@@ -207,15 +210,15 @@ def test_deflation_needs_to_know_how_many_records_there_are(tmp_path):
     assert ledger.entries == ()
     with pytest.raises(InvalidDataError, match="a record at least for every component"):
         mechanism.run(open_rows(spiked(1)), CLIP, gate(mechanism))
-    beyond = DeflationPCA(inner=Told(), n_components=5)
+    beyond = Deflation(inner=Told(), n_components=5)
     with pytest.raises(InvalidParameterError, match="no more than 4 components"):
         beyond.run(open_rows(spiked(10)), CLIP, gate(beyond))
 
 
 def _dp_pca(epsilon, d, k):
-    mean = batches.truncated(epsilon, d, k)
-    size = mean.needed_records(d)
-    return TruncatedMeanPCA(mu=mean.noise.mu, n_components=1, batch_size=size, mean=mean)
+    mechanism = DPPCA(strength=Pure(epsilon), delta=0.1)
+    size = batches.with_truncated(mechanism).mean.needed_records(d)
+    return batches.with_truncated(replace(mechanism, batch_size=size))
 
 
 def _one_part_each(mechanism, rows, adjacency, gate):
@@ -237,7 +240,7 @@ CASES = [
     ),
     case.Case(
         "deflation",
-        lambda epsilon, d, k: DeflationPCA(inner=_dp_pca(epsilon, d, k), n_components=k),
+        lambda epsilon, d, k: Deflation(inner=_dp_pca(epsilon, d, k), n_components=k),
         query=case.row_trace,
         run=_one_part_each,
         read=case.components,

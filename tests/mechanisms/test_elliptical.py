@@ -5,7 +5,7 @@ import pytest
 
 from eigenveil import PrivateCovariance
 from eigenveil.exact import LARGEST_NORM, Clip
-from eigenveil.mechanisms import EllipticalCov, Gate
+from eigenveil.mechanisms import Elliptical, Gate
 from eigenveil.numerics import SimulationSource, unit_shares, variance_shares
 from eigenveil.privacy import Adjacency, Gaussian, rho_of
 from eigenveil.rows import open_rows
@@ -19,7 +19,7 @@ ROWS = np.random.default_rng(0).standard_normal((6000, 10)) * SPREADS
 
 
 def build(mu, rows, columns):
-    return EllipticalCov.build(Gaussian(mu), rows, columns)
+    return Elliptical(strength=Gaussian(mu), n_rows=rows, n_columns=columns)
 
 
 def run(mu, rows=ROWS, adjacency=REPLACE, seed=0, clip=ANY):
@@ -170,9 +170,10 @@ def takes_unit_rows(rows, seed):
     gate.draw = lambda step, query: drawn.append(step) or draw(step, query)
     mechanism.run(open_rows(rows), ANY, gate)
     *second, moments, share = drawn[3:]
-    assert [moments, share] == [mechanism.spread.moments, mechanism.spread.share]
-    unit = [mechanism.second_unit, mechanism.second_clipped]
-    assert second in ([mechanism.second], unit)
+    steps = mechanism.steps
+    assert [moments, share] == [steps.spread.moments, steps.spread.share]
+    unit = [steps.second_unit, steps.second_clipped]
+    assert second in ([steps.second], unit)
     return second == unit
 
 
@@ -181,7 +182,7 @@ def test_few_columns_spend_the_second_step_on_clipped_rows(columns):
     """Unit rows of one column are all 1; noise is that of the first draw and the whole second."""
     rows = np.random.default_rng(6).standard_normal((3000, columns))
     mechanism = build(0.5, len(rows), columns)
-    strength = np.hypot(mechanism.first_clipped.mu, mechanism.second.mu)
+    strength = np.hypot(mechanism.steps.first_clipped.mu, mechanism.steps.second.mu)
     for seed in range(5):
         released = run(0.5, rows, seed=seed)
         sensitivity = np.sqrt(2) * released.row_norm**2 / len(rows)

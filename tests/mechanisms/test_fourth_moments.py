@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from eigenveil.exact import Clip, SquaredSource, second_moment
+from eigenveil.exact import Clip, Square, second_moment
 from eigenveil.mechanisms import SPREAD_SHARE, FourthMoments, Gate
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Gaussian
@@ -79,7 +79,7 @@ def test_the_share_is_one_of_valid_rows(on_missing):
 
 
 def squares_of(rows, adjacency):
-    return second_moment(SquaredSource(open_rows(rows), CLIP), CLIP, adjacency)
+    return second_moment(open_rows(rows).map(Square(CLIP)), CLIP, adjacency)
 
 
 def procedure(mechanism, rows, adjacency, gate):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.exact import Clip, ProjectedSource, second_moment
+from eigenveil.exact import Clip, Project, second_moment
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.federated import ProjectedMoment
 from eigenveil.mechanisms import Gate, directions
@@ -57,7 +57,7 @@ def test_pairs_need_no_centre():
 def test_a_basis_that_is_none_moves_no_bound(basis):
     """The rows are pulled in to the ball again: their squared norms add up to at most one each."""
     clip = directions(Clip(row_norm=1.0, centre=CENTRE))
-    source = ProjectedSource(ArraySource(ROWS), clip, basis)
+    source = ArraySource(ROWS).map(Project(clip, basis))
     moment = second_moment(source, Clip(row_norm=1.0), REPLACE)
     assert np.trace(moment.value.to_float()) <= N
     assert moment.sensitivity("frobenius") <= math.sqrt(2) * (1 + 1e-6)
@@ -94,7 +94,7 @@ def _inside_directions(rows, adjacency):
     """Directions of rows in the coordinates of two between the axes, or of the only one."""
     basis = case.turned(rows.shape[1])[:, :2]
     return second_moment(
-        ProjectedSource(case.open_rows(rows), case.DIRECTIONS, basis), case.CLIP, adjacency
+        case.open_rows(rows).map(Project(case.DIRECTIONS, basis)), case.CLIP, adjacency
     )
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from eigenveil.exact import Clip, column_counts
-from eigenveil.mechanisms import ColumnsSource, Gate, JoinedRegression
+from eigenveil.mechanisms import Gate, JoinedRegression
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency, compose
-from eigenveil.rows import PairedSource, open_rows
+from eigenveil.rows import PairedSource, TakeColumns, open_rows
 from tests.conformance import case
 
 REPLACE = Adjacency.REPLACE_ONE
@@ -132,7 +132,7 @@ def _beside(rows, scale=1.0):
 def _query(rows, adjacency):
     """The first step: octaves of the target's differences."""
     table = case.open_rows(case.two_columns(np.vstack([rows, np.zeros(rows.shape)])))
-    column = ColumnsSource(table, slice(table.n_columns - 1, None))
+    column = table.map(TakeColumns(slice(table.n_columns - 1, None)))
     return column_counts(PairedSource(column, adjacency, np.arange), case.ANYWHERE, adjacency)
 
 

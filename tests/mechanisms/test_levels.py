@@ -11,7 +11,7 @@ from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms import PrivateLevels, release
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import delta_of, gaussian_delta, parts_of
-from eigenveil.rows import GroupedSource, RowwiseSource, open_rows
+from eigenveil.rows import GroupedSource, MappedRows, Unchanged, open_rows
 from tests.conformance import case
 
 
@@ -98,14 +98,15 @@ def test_other_counts_are_refused():
         )
 
 
-class Levelled(RowwiseSource):
+class Levelled(MappedRows):
     """Rows of a case as a category: how long they are."""
 
     def __init__(self, base):
-        super().__init__(base, base.n_columns)
+        super().__init__(base, Unchanged())
 
-    def of_rows(self, chunk):
-        return chunk
+    @property
+    def table(self):
+        return self
 
     def levels_of(self, column):
         for chunk, units in self.base.unit_tables():

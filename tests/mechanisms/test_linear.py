@@ -11,7 +11,6 @@ from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms import (
     CentreSteps,
     ColumnScale,
-    ColumnsSource,
     Gate,
     GaussCov,
     LinearStages,
@@ -26,7 +25,7 @@ from eigenveil.mechanisms import (
 from eigenveil.numerics import SimulationSource
 from eigenveil.planning import clips, divided, searchable
 from eigenveil.privacy import Adjacency, Gaussian, Pure, compose, part
-from eigenveil.rows import open_rows
+from eigenveil.rows import TakeColumns, open_rows
 from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -189,7 +188,7 @@ def _query(rows, adjacency):
         on_invalid="zero",
     )
     source = case.open_rows(case.two_columns(rows))
-    return total(ColumnsSource(source, slice(source.n_columns - 1, None)), bound, adjacency)
+    return total(source.map(TakeColumns(slice(source.n_columns - 1, None))), bound, adjacency)
 
 
 def _run(mechanism, rows, adjacency, gate):

@@ -10,7 +10,7 @@ from eigenveil.exact import Clip
 from eigenveil.exceptions import BudgetExceededError, InvalidDataError, NothingFoundError
 from eigenveil.mechanisms import Gate, GaussCov, LocatedCentre, enough_rows, mean_shares
 from eigenveil.numerics import SimulationSource
-from eigenveil.papers.covrev import LapCov, ZeroCov
+from eigenveil.papers.covrev import LapCov, Zero
 from eigenveil.privacy import Adjacency, Gaussian, Ledger, Pure, compose, epsilon_of, rho_of
 from eigenveil.rows import open_rows
 from tests.conformance import case
@@ -27,9 +27,7 @@ def gate(mechanism, adjacency=REPLACE, seed=0, ledger=None):
 
 
 def located(rows, *, mu=1.0, adjacency=REPLACE, seed=0, start=DIRECTIONS, inner=None, **options):
-    mechanism = LocatedCentre.build(
-        case.noises(Gaussian(mu), SHARES), inner or ZeroCov(), **options
-    )
+    mechanism = LocatedCentre.build(case.noises(Gaussian(mu), SHARES), inner or Zero(), **options)
     return mechanism.run(open_rows(rows), start, gate(mechanism, adjacency, seed))
 
 
@@ -164,7 +162,7 @@ def test_what_is_said_about_the_error_in_unit_rows():
     assert 0.5 < np.mean(actual) / np.mean(said) < 2
 
 
-class Noting(ZeroCov):
+class Noting(Zero):
     """Release nothing but the clip, which is public."""
 
     def run(self, source, clip, gate):
@@ -249,7 +247,7 @@ def test_an_invalid_row_beside_the_sample_stops_before_the_charge(tmp_path):
     rows = normal(20_000, 2)
     rows[1, 0] = np.nan  # whether it is in the sample or not
     ledger = Ledger.create(tmp_path / "x.ledger", rho=5.0)
-    mechanism = LocatedCentre.build(case.noises(Gaussian(1.0), SHARES), ZeroCov(), sample=0.5)
+    mechanism = LocatedCentre.build(case.noises(Gaussian(1.0), SHARES), Zero(), sample=0.5)
     with pytest.raises(InvalidDataError, match="missing"):
         mechanism.run(open_rows(rows), DIRECTIONS, gate(mechanism, ledger=ledger))
     assert ledger.entries == ()

@@ -8,10 +8,10 @@ import pytest
 
 from eigenveil.exact import Clip, value_counts
 from eigenveil.exceptions import InvalidBudgetError, InvalidDataError, UnsupportedNotionError
-from eigenveil.mechanisms import ColumnsSource, Gate, MedianOfMeans, blocks_of, findable, free_ends
+from eigenveil.mechanisms import Gate, MedianOfMeans, blocks_of, findable, free_ends
 from eigenveil.numerics import SimulationSource
 from eigenveil.privacy import Adjacency, Pure
-from eigenveil.rows import GroupedSource, open_rows
+from eigenveil.rows import GroupedSource, TakeColumns, count_units, open_rows
 from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -155,14 +155,14 @@ def test_free_brackets_are_public_ordered_and_reach_as_far_as_rows_may():
 
 
 def _column(rows):
-    return ColumnsSource(case.open_rows(rows), slice(0, 1))
+    return case.open_rows(rows).map(TakeColumns(slice(0, 1)))
 
 
 def _query(block):
     def query(rows, adjacency):
         source, blocks = _column(rows), None
         if block > 1:
-            order = case.Arranged.order(source.count_units())
+            order = case.Arranged.order(count_units(source))
             blocks = np.empty_like(order)
             blocks[order] = np.floor(np.arange(order.size) / block).astype(int)
         return value_counts(source, np.linspace(-1.0, 1.0, 4097), adjacency, blocks)

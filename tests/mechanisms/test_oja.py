@@ -9,7 +9,7 @@ from eigenveil.audit import audit
 from eigenveil.exact import BasisProduct, Clip, updates
 from eigenveil.exact import basis_products as moment_columns
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
-from eigenveil.mechanisms import Gate, GaussianNoise, OjaPCA, OnePassState
+from eigenveil.mechanisms import Gate, GaussianNoise, Oja, OnePassState
 from eigenveil.numerics import SimulationSource, SystemSource
 from eigenveil.privacy import Adjacency, Gaussian
 from eigenveil.rows import Batch, open_rows
@@ -46,7 +46,7 @@ def test_noise_has_the_scale_the_proof_states(k, apart):
 
 
 def test_every_batch_is_paid_and_none_twice():
-    mechanism = OjaPCA(mu=1.0, n_components=1)
+    mechanism = Oja(strength=Gaussian(1.0), n_components=1)
     opened = gate(mechanism.cost())
     start = mechanism.start(4, UNIT, opened)
     rows = np.random.default_rng(3).standard_normal((30, 4))
@@ -61,7 +61,7 @@ def test_every_batch_is_paid_and_none_twice():
 
 def accused(step_on, seed=4):
     """Audit of what two steps release, on neighbours that differ in the first batch."""
-    mechanism = OjaPCA(mu=1.5, n_components=1)
+    mechanism = Oja(strength=Gaussian(1.5), n_components=1)
     basis = np.eye(4)
     rows = np.repeat(basis[2:3], 4, axis=0)
     first, second = (np.vstack([rows, basis[i]]) for i in range(2))
@@ -106,7 +106,7 @@ def test_more_columns_cost_no_accuracy():
     rows = np.random.default_rng(5).standard_normal((4000, 30))
     scales = []
     for k in (1, 3, 8):
-        mechanism = OjaPCA(mu=1.0, n_components=k)
+        mechanism = Oja(strength=Gaussian(1.0), n_components=k)
         found = mechanism.run(open_rows(rows), UNIT, gate(mechanism.cost()))
         assert found.components.shape == (k, 30)
         assert found.components @ found.components.T == pytest.approx(np.eye(k), abs=1e-9)
@@ -115,7 +115,7 @@ def test_more_columns_cost_no_accuracy():
 
 
 def test_numerics_are_exact():
-    mechanism = OjaPCA(mu=1.0, n_components=1)
+    mechanism = Oja(strength=Gaussian(1.0), n_components=1)
     opened = gate(mechanism.cost())
     mechanism.run(open_rows(np.random.default_rng(6).standard_normal((500, 3))), UNIT, opened)
     assert opened.exact
@@ -143,7 +143,7 @@ def _one_step_of_a_pass(mechanism, rows, adjacency, gate):
 CASES = [
     case.Case(
         "oja",
-        lambda mu, d, k: OjaPCA(mu=mu, n_components=k, batch_size=BATCH),
+        lambda mu, d, k: Oja(strength=Gaussian(mu), n_components=k, batch_size=BATCH),
         **batches.ONE_PASS,
         query=_updates(case.DIRECTIONS),
         run=batches.one_pass(case.DIRECTIONS),
@@ -152,7 +152,7 @@ CASES = [
     ),
     case.Case(
         "oja step",
-        lambda mu, d, k: OjaPCA(mu=mu, n_components=k),
+        lambda mu, d, k: Oja(strength=Gaussian(mu), n_components=k),
         **(batches.ONE_PASS | {"read": batches.estimate}),
         query=_updates(case.DIRECTIONS),
         run=_one_step_of_a_pass,
@@ -160,7 +160,7 @@ CASES = [
     ),
     case.Case(
         "oja clipped",
-        lambda mu, d, k: OjaPCA(mu=mu, n_components=k, batch_size=BATCH),
+        lambda mu, d, k: Oja(strength=Gaussian(mu), n_components=k, batch_size=BATCH),
         **batches.ONE_PASS,
         query=_updates(case.CLIP),
         run=batches.one_pass(case.CLIP),

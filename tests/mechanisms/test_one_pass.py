@@ -8,10 +8,10 @@ import pytest
 
 from eigenveil.exact import Clip
 from eigenveil.exceptions import InvalidDataError, UnsupportedNotionError
-from eigenveil.mechanisms import Gate, OjaPCA, OnePassState, PowerPCA
+from eigenveil.mechanisms import Gate, Oja, OnePassState, Power
 from eigenveil.numerics import SimulationSource
-from eigenveil.papers.kpca import AdaptiveOjaPCA, TangentOjaPCA
-from eigenveil.privacy import Adjacency, Ledger
+from eigenveil.papers.kpca import AdaptiveOja, TangentOja
+from eigenveil.privacy import Adjacency, Gaussian, Ledger
 from eigenveil.rows import Batch, IterableSource, MatrixSource, open_rows
 
 REPLACE = Adjacency.REPLACE_ONE
@@ -127,7 +127,7 @@ def test_reliability_is_what_noise_leaves(n, d, k, mu):
     """Mean loss over 40 runs within 30 % of the stated one: the standard error is 6 % at most, so
     that a false alarm comes about once in 1e5 times. Half or twice of it is rejected.
     """
-    mechanism = OjaPCA(mu=mu, n_components=k)
+    mechanism = Oja(strength=Gaussian(mu), n_components=k)
     losses, stated = [], []
     for seed in range(40):
         rows, vectors = balanced(n, d, k, seed)
@@ -143,7 +143,7 @@ def test_reliability_is_what_noise_leaves(n, d, k, mu):
 @pytest.mark.parametrize(("d", "k"), [(8, 2), (14, 2), (30, 2), (200, 1)])
 def test_noise_alone_is_not_relied_on(d, k):
     """Ten runs of rows without any direction, not even by chance."""
-    mechanism = OjaPCA(mu=0.1, n_components=k)
+    mechanism = Oja(strength=Gaussian(0.1), n_components=k)
     rows = np.eye(d)[np.arange(6000) % d]
     for seed in range(10):
         found = mechanism.run(open_rows(rows), UNIT, gate(mechanism, seed))
@@ -165,7 +165,7 @@ def test_any_source_gives_what_an_array_gives(tmp_path, clip):
     frame = pytest.importorskip("pandas").DataFrame(rows, columns=list("abcde"))
     frame.to_csv(tmp_path / "t.csv", index=False)
     frame.to_parquet(tmp_path / "t.parquet")
-    mechanism = OjaPCA(mu=1.0, n_components=2, batch_size=50)  # the last one has 33
+    mechanism = Oja(strength=Gaussian(1.0), n_components=2, batch_size=50)  # the last one has 33
 
     def run(source):
         opened = gate(mechanism)
@@ -182,7 +182,7 @@ def test_any_source_gives_what_an_array_gives(tmp_path, clip):
 
 def test_growing_batches_of_a_stream_and_of_a_table():
     """A stream doubles from the first batch on; a table ends with two thirds of its records."""
-    mechanism = OjaPCA(mu=1.0, n_components=1)
+    mechanism = Oja(strength=Gaussian(1.0), n_components=1)
     first = mechanism.first_batch(4)
     sizes = mechanism.sizes(1000, 4)
     assert sum(sizes) == 1000
@@ -208,7 +208,7 @@ def test_growing_batches_of_a_stream_and_of_a_table():
 def test_matrices_of_rows_find_the_components_of_rows():
     rows, vectors = balanced(4000, 6, 1, 0)
     matrices = np.einsum("ij,ik->ijk", rows, rows)
-    mechanism = OjaPCA(mu=2.0, n_components=1)
+    mechanism = Oja(strength=Gaussian(2.0), n_components=1)
     for source in (MatrixSource([matrices], 6), MatrixSource(iter(np.split(matrices, 8)), 6)):
         found = mechanism.run(source, Clip(row_norm=1.0), gate(mechanism))
         assert float((found.components @ vectors).item() ** 2) > 0.99
@@ -219,7 +219,7 @@ def test_matrices_of_rows_find_the_components_of_rows():
 
 @pytest.mark.parametrize("batch_size", [None, 40])
 def test_too_few_records_are_refused_before_the_charge(tmp_path, batch_size):
-    mechanism = OjaPCA(mu=0.5, n_components=1, batch_size=batch_size)
+    mechanism = Oja(strength=Gaussian(0.5), n_components=1, batch_size=batch_size)
     needed = mechanism.needed_records(3)
     rows = np.random.default_rng(5).standard_normal((needed, 3))
     ledger = Ledger.create(tmp_path / "l", rho=1.0)
@@ -234,7 +234,7 @@ def test_too_few_records_are_refused_before_the_charge(tmp_path, batch_size):
 
 def test_a_stream_that_ends_before_the_first_step_says_so():
     """Or, after it, that nothing can be relied on."""
-    mechanism = OjaPCA(mu=1.0, n_components=1, batch_size=20)
+    mechanism = Oja(strength=Gaussian(1.0), n_components=1, batch_size=20)
     with pytest.raises(InvalidDataError, match="needs 20 records"):
         mechanism.run(MatrixSource(iter([]), 3), Clip(row_norm=1.0), gate(mechanism))
     found = mechanism.run(
@@ -244,7 +244,7 @@ def test_a_stream_that_ends_before_the_first_step_says_so():
 
 
 def test_an_empty_table_is_refused():
-    mechanism = OjaPCA(mu=1.0, n_components=1)
+    mechanism = Oja(strength=Gaussian(1.0), n_components=1)
     with pytest.raises(InvalidDataError, match="no rows"):
         mechanism.run(open_rows(np.empty((0, 3))), UNIT, gate(mechanism))
     for chunks in ([], iter([])):
@@ -253,7 +253,7 @@ def test_an_empty_table_is_refused():
 
 
 def test_neighbours_with_another_number_of_rows_are_refused(tmp_path):
-    mechanism = OjaPCA(mu=1.0, n_components=1)
+    mechanism = Oja(strength=Gaussian(1.0), n_components=1)
     ledger = Ledger.create(tmp_path / "l", rho=1.0, adjacency=Adjacency.ADD_REMOVE)
     opened = gate(mechanism, ledger=ledger, adjacency=Adjacency.ADD_REMOVE)
     with pytest.raises(UnsupportedNotionError, match="replace-one"):
@@ -272,16 +272,16 @@ def faint(n, seed):
 
 def test_batches_of_one_size_add_up():
     """None of them shows the direction by itself."""
-    mechanism = OjaPCA(mu=0.25, n_components=1, batch_size=300)
+    mechanism = Oja(strength=Gaussian(0.25), n_components=1, batch_size=300)
     found = mechanism.run(open_rows(faint(30_000, 0)), UNIT, gate(mechanism, 0))
     assert found.components[0, 0] ** 2 > 0.9
-    alone = OjaPCA(mu=0.25, n_components=1, batch_size=300)
+    alone = Oja(strength=Gaussian(0.25), n_components=1, batch_size=300)
     found = alone.run(open_rows(faint(300, 0)), UNIT, gate(alone, 0))
     assert found.components[0, 0] ** 2 < 0.8
 
 
 def test_one_more_record_does_no_harm():
-    mechanism = OjaPCA(mu=0.5, n_components=1)
+    mechanism = Oja(strength=Gaussian(0.5), n_components=1)
     whole = mechanism.first_batch(40) * 15  # four batches of a stream
     rows = faint(whole + 1, 1)
     shown = [
@@ -308,10 +308,10 @@ def unit_rows(near, d=4, n=20_000):
 @pytest.mark.parametrize(
     "mechanism",
     [
-        OjaPCA(mu=1.0, n_components=4),
-        AdaptiveOjaPCA.build(1.0, 4),
-        TangentOjaPCA.build(1.0, 4),
-        PowerPCA(mu=1.0, n_components=4),
+        Oja(strength=Gaussian(1.0), n_components=4),
+        AdaptiveOja(strength=Gaussian(1.0), n_components=4),
+        TangentOja(strength=Gaussian(1.0), n_components=4),
+        Power(strength=Gaussian(1.0), n_components=4),
     ],
     ids=lambda mechanism: mechanism.name,
 )
@@ -330,7 +330,7 @@ def test_rows_of_one_length_need_no_trace():
     assert UNIT.known_trace == 1.0
     assert math.isnan(Clip(row_norm=1.0, normalise=True, unit_distance=0.8).known_trace)
     assert math.isnan(Clip(row_norm=1.0).known_trace)
-    found = OjaPCA(mu=1.0, n_components=1)
+    found = Oja(strength=Gaussian(1.0), n_components=1)
     rows = np.random.default_rng(0).standard_normal((5000, 4))
     assert found.run(open_rows(rows), UNIT, gate(found)).trace == 1.0
 

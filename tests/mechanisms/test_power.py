@@ -18,7 +18,7 @@ from eigenveil.exact import (
 )
 from eigenveil.exact import basis_products as products
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.mechanisms import Gate, GaussianNoise, PowerPCA, SphericalPCA, directions, power
+from eigenveil.mechanisms import Gate, GaussianNoise, Power, Spherical, directions, power
 from eigenveil.numerics import SimulationSource, eigenpairs_of_image, top_eigenpairs
 from eigenveil.privacy import GROUP, ROW, Adjacency, Gaussian, Ledger, compose
 from eigenveil.rows import ArraySource, GroupedSource, IterableSource, open_rows
@@ -217,7 +217,7 @@ def test_noise_outside_has_half_the_variance(adjacency):
 @pytest.mark.parametrize(("d", "steps"), [(30, 10), (12, 1)])
 def test_all_passes_together_cost_mu(adjacency, clip, d, steps, tmp_path):
     ledger = Ledger.create(tmp_path / "l", rho=1.0, adjacency=adjacency)
-    procedure = PowerPCA(mu=MU, n_components=1)
+    procedure = Power(strength=Gaussian(MU), n_components=1)
     gate = Gate(
         procedure.cost(), label="x", adjacency=adjacency, ledger=ledger, noise=SimulationSource(0)
     )
@@ -236,7 +236,7 @@ def test_all_passes_together_cost_mu(adjacency, clip, d, steps, tmp_path):
 def test_every_pass_depends_on_the_passes_before_it_only(adjacency):
     """Replayed on a neighbour and on another table: the same result to the last bit."""
     rows = spiked(300, 30, 1, 5)
-    procedure = PowerPCA(mu=1.0, n_components=1)
+    procedure = Power(strength=Gaussian(1.0), n_components=1)
     found, gate = run(procedure, rows, 1, adjacency)
     row = np.eye(30)[0] if adjacency is REPLACE else np.empty((0, 30))
     neighbour = np.vstack([rows[:-1], row])
@@ -251,7 +251,7 @@ def test_every_pass_depends_on_the_passes_before_it_only(adjacency):
 def test_a_pass_that_starts_from_directions_of_the_rows_would_be_seen(monkeypatch):
     """A basis turned by the exact product, not by the noisy one."""
     rows = np.random.default_rng(0).standard_normal((30, 20))
-    procedure = PowerPCA(mu=MU, n_components=1)
+    procedure = Power(strength=Gaussian(MU), n_components=1)
     exact = {}
 
     def peeking(source, clip, view, adjacency):
@@ -268,7 +268,7 @@ def test_a_pass_that_starts_from_directions_of_the_rows_would_be_seen(monkeypatc
 
 def test_rows_that_can_be_read_once_are_refused_before_the_charge(tmp_path):
     ledger = Ledger.create(tmp_path / "l", rho=1.0, adjacency=REPLACE)
-    procedure = PowerPCA(mu=MU, n_components=1)
+    procedure = Power(strength=Gaussian(MU), n_components=1)
     gate = Gate(
         procedure.cost(), label="x", adjacency=REPLACE, ledger=ledger, noise=SimulationSource(0)
     )
@@ -282,7 +282,7 @@ def test_persons_weigh_as_one_row_each(adjacency):
     """Ten copies of every row, each person's own: the release of the rows, but for rounding."""
     rows = spiked(400, 30, 1, 50)
     persons = GroupedSource(ArraySource(np.repeat(rows, 10, axis=0)), np.repeat(np.arange(400), 10))
-    procedure = PowerPCA(mu=1e4, n_components=1)
+    procedure = Power(strength=Gaussian(1e4), n_components=1)
     alone, _ = run(procedure, rows, 0, adjacency)
     together, _ = run(procedure, persons, 0, adjacency, protects=GROUP)
     assert np.abs(alone.components - together.components).max() < 1e-3
@@ -322,7 +322,7 @@ def test_without_noise_it_is_exact(adjacency):
     rows = spiked(2000, 60, 2, 20)
     moment = second_moment(open_rows(rows), UNIT, adjacency)
     values, basis = top_eigenpairs(moment.value.to_float() * moment.unit, 2)
-    found, _ = run(PowerPCA(mu=1e5, n_components=2), rows, 0, adjacency)
+    found, _ = run(Power(strength=Gaussian(1e5), n_components=2), rows, 0, adjacency)
     assert np.abs(np.sum(found.components * basis, axis=1)) == pytest.approx(np.ones(2), abs=1e-4)
     assert found.eigenvalues == pytest.approx(values, rel=1e-3)
 
@@ -330,12 +330,12 @@ def test_without_noise_it_is_exact(adjacency):
 def test_little_is_lost_against_a_whole_noisy_matrix_and_much_gained_over_plain_passes(monkeypatch):
     """Mean of six seeds; measured 1.2 times the loss of spherical, and plain passes 3.7 and 6.8."""
     rows = spiked(20_000, 100, 2, 10)
-    whole = losses(SphericalPCA(mu=MU, n_components=2), rows, 2)[0].mean()
-    assert losses(PowerPCA(mu=MU, n_components=2), rows, 2)[0].mean() < 1.5 * whole
+    whole = losses(Spherical(strength=Gaussian(MU), n_components=2), rows, 2)[0].mean()
+    assert losses(Power(strength=Gaussian(MU), n_components=2), rows, 2)[0].mean() < 1.5 * whole
     monkeypatch.setattr(power, "_GROWTH", 1.0)
     monkeypatch.setattr(power, "_WARM", 16)
     for passes in (4, 8):
-        plain = PowerPCA(mu=MU, n_components=2, passes=passes)
+        plain = Power(strength=Gaussian(MU), n_components=2, passes=passes)
         assert losses(plain, rows, 2)[0].mean() > 2.5 * whole
 
 
@@ -347,7 +347,7 @@ def test_reliability_is_what_is_measured(strengths):
     scales = np.ones(100)
     scales[:3] = np.sqrt(1 + np.array(strengths))
     rows = np.random.default_rng(0).standard_normal((2000, 100)) * scales
-    lost, said = losses(PowerPCA(mu=MU, n_components=3), rows, 3, 30)
+    lost, said = losses(Power(strength=Gaussian(MU), n_components=3), rows, 3, 30)
     mean, error = lost.mean(axis=0), lost.std(axis=0) / math.sqrt(30)
     claimed = 1 - said.mean(axis=0)
     assert (np.abs(claimed - mean) < 0.25 * mean + 5 * error).all()
@@ -361,7 +361,7 @@ def test_reliability_is_what_is_measured(strengths):
 )
 def test_directions_that_do_not_stand_out_are_not_relied_on(rows):
     """Noise alone passed the edge in none of 40 runs: two of four would be a rare event."""
-    procedure = PowerPCA(mu=1.0, n_components=1)
+    procedure = Power(strength=Gaussian(1.0), n_components=1)
     said = [run(procedure, rows, seed)[0].reliability[0] for seed in range(4)]
     assert np.count_nonzero(said) <= 1
 
@@ -380,7 +380,7 @@ def _moment_columns_sensitivity(natural, ends):
 CASES = [
     case.Case(
         "power",
-        lambda mu, d, k: PowerPCA(mu=mu, n_components=k),
+        lambda mu, d, k: Power(strength=Gaussian(mu), n_components=k),
         query=case.row_trace,
         read=case.projector,
         norm="l2",
@@ -389,7 +389,7 @@ CASES = [
     ),
     case.Case(
         "power on directions",
-        lambda mu, d, k: PowerPCA(mu=mu, n_components=k),
+        lambda mu, d, k: Power(strength=Gaussian(mu), n_components=k),
         query=lambda rows, adjacency: (
             _moment_columns if adjacency is case.REPLACE else case.row_trace
         )(rows, adjacency),

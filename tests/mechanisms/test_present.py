@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.exact import Clip, PresentSource, second_moment, total
+from eigenveil.exact import CellPresence, Clip, second_moment, total
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms import (
     Gate,
@@ -147,16 +147,20 @@ def _with_holes(rows, together=False):
     return crowd
 
 
+def _ball(d):
+    return Clip(row_norm=CellPresence.reach(d), on_invalid="zero")
+
+
 def _cells(rows, adjacency):
     """With zeros as empty cells, which tables of all cases have."""
-    cells = PresentSource(case.open_rows(np.where(rows == 0, np.nan, rows)), case.FILLED)
-    return total(cells, Clip(row_norm=cells.reach, on_invalid="zero"), adjacency)
+    cells = case.open_rows(np.where(rows == 0, np.nan, rows)).map(CellPresence(case.FILLED))
+    return total(cells, _ball(cells.n_columns), adjacency)
 
 
 def _pairs(rows, adjacency):
     """Products of marks, with negative cells as empty ones: marks of all and of none are alike."""
-    cells = PresentSource(case.open_rows(np.where(rows < 0, np.nan, rows)), case.FILLED)
-    return second_moment(cells, Clip(row_norm=cells.reach, on_invalid="zero"), adjacency)
+    cells = case.open_rows(np.where(rows < 0, np.nan, rows)).map(CellPresence(case.FILLED))
+    return second_moment(cells, _ball(cells.n_columns), adjacency)
 
 
 def _full_and_half_empty(d, adjacency):

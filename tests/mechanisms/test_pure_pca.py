@@ -14,10 +14,10 @@ from eigenveil.exact import (
     second_moment,
 )
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms import Gate, WishartCov, WishartPCA
+from eigenveil.mechanisms import Gate, WishartComponents, WishartCov
 from eigenveil.numerics import SimulationSource, captured_variance, top_eigenpairs
-from eigenveil.papers.covrev import ExponentialPCA, LapCov, LaplacePCA
-from eigenveil.privacy import Adjacency, Ledger, epsilon_of, rho_of
+from eigenveil.papers.covrev import ExponentialComponents, LapCov, LaplaceComponents
+from eigenveil.privacy import Adjacency, Gaussian, Ledger, Pure, epsilon_of, rho_of
 from eigenveil.rows import open_rows
 from tests.conformance import case
 from tests.numerics.test_bingham import deviations, exact_moments
@@ -44,8 +44,11 @@ def gaussian_rows(n, d, seed=0):
 @pytest.mark.parametrize(
     ("components", "matrix"),
     [
-        (WishartPCA(epsilon=1.0, n_components=2), WishartCov(epsilon=1.0, clean=False)),
-        (LaplacePCA(epsilon=1.0, n_components=2), LapCov(epsilon=1.0)),
+        (
+            WishartComponents(strength=Pure(1.0), n_components=2),
+            WishartCov(epsilon=1.0, clean=False),
+        ),
+        (LaplaceComponents(strength=Pure(1.0), n_components=2), LapCov(epsilon=1.0)),
     ],
     ids=["wishart", "laplace"],
 )
@@ -63,7 +66,7 @@ def test_components_are_those_of_the_noisy_matrix(components, matrix, adjacency)
 @BOTH
 def test_the_wishart_law_is_in_the_units_of_the_caller(adjacency):
     """Diagonal noise of sqrt(d + 1)/c, c = epsilon/2 or epsilon, times R^2 (over n)."""
-    mechanism = WishartPCA(epsilon=0.5, n_components=1)
+    mechanism = WishartComponents(strength=Pure(0.5), n_components=1)
     found = run(mechanism, np.zeros((40, 3)), 0, adjacency, Clip(row_norm=6.0))
     expected = math.sqrt(4) * 2 / 0.5 * 36 / 40 if adjacency is REPLACE else math.sqrt(4) / 0.5 * 36
     assert found.law.deviation == pytest.approx(expected)
@@ -75,7 +78,7 @@ def test_normalised_rows_need_no_bound():
     rows = gaussian_rows(3000, 8)
     lengths = 2.0 ** np.random.default_rng(1).integers(-60, 60, len(rows))
     clip = Clip(row_norm=SMALLEST_NORM)
-    mechanism = WishartPCA(epsilon=1.0, n_components=3)
+    mechanism = WishartComponents(strength=Pure(1.0), n_components=3)
     found, stretched = (
         run(mechanism, table, 0, clip=clip) for table in (rows, rows * lengths[:, None])
     )
@@ -87,12 +90,12 @@ def test_normalised_rows_need_no_bound():
 def test_the_shares_of_the_exponential_mechanism(k):
     """A tenth for the values, equal shares for the directions."""
     for strength in (0.1, 2.0):
-        pure = ExponentialPCA.pure(strength, k)
+        pure = ExponentialComponents(strength=Pure(strength), n_components=k)
         assert epsilon_of(pure.cost(), 0.0) == pytest.approx(strength)
-        assert epsilon_of(pure.values.cost(), 0.0) == pytest.approx(strength / 10)
-        concentrated = ExponentialPCA.concentrated(strength, k)
+        assert epsilon_of(pure.steps[1].cost(), 0.0) == pytest.approx(strength / 10)
+        concentrated = ExponentialComponents(strength=Gaussian(strength), n_components=k)
         assert rho_of(concentrated.cost()) == pytest.approx(strength**2 / 2)
-        assert rho_of(concentrated.values.cost()) == pytest.approx(strength**2 / 20)
+        assert rho_of(concentrated.steps[1].cost()) == pytest.approx(strength**2 / 20)
 
 
 def weighted_axes(counts):
@@ -142,9 +145,12 @@ def test_every_direction_has_the_law_its_share_allows(
     rows = weighted_axes(counts)
     matrix = rows.T @ rows
     if notion == "pure":  # Delta = 2
-        procedure, strength = ExponentialPCA.pure(budget, k), 0.9 * budget / k / 2
+        procedure, strength = (
+            ExponentialComponents(strength=Pure(budget), n_components=k),
+            0.9 * budget / k / 2,
+        )
     else:  # Delta = 1, k epsilon^2/8 = 0.9 mu^2/2
-        procedure = ExponentialPCA.concentrated(budget, k)
+        procedure = ExponentialComponents(strength=Gaussian(budget), n_components=k)
         strength = math.sqrt(8 * 0.9 * budget**2 / 2 / k)
     source = SimulationSource(k)
     drawn = [run(procedure, rows, source, adjacency).components for _ in range(draws)]
@@ -164,20 +170,26 @@ def test_every_direction_has_the_law_its_share_allows(
 def test_all_directions_leave_the_last_no_choice(adjacency):
     """It is not drawn: its share is left over, and the gate would still pay for it."""
     for d in (1, 2, 4):
-        procedure = ExponentialPCA.pure(1.0, d)
+        procedure = ExponentialComponents(strength=Pure(1.0), n_components=d)
         source = SimulationSource(0)
         gate = Gate(procedure.cost(), label="x", adjacency=adjacency, ledger=None, noise=source)
         rows = np.random.default_rng(d).standard_normal((50, d))
         found = procedure.run(open_rows(rows), UNIT, gate)
         assert found.components @ found.components.T == pytest.approx(np.eye(d), abs=1e-12)
-        gate.draw(procedure.direction, second_moment(open_rows(rows), UNIT, adjacency))
+        gate.draw(procedure.steps[0], second_moment(open_rows(rows), UNIT, adjacency))
 
 
 @BOTH
 def test_more_directions_than_columns_are_refused_before_the_charge(adjacency, tmp_path):
     ledger = Ledger.create(tmp_path / "l", epsilon=5.0, adjacency=adjacency)
     with pytest.raises(InvalidParameterError, match="between 1 and the number of columns"):
-        run(ExponentialPCA.pure(1.0, 4), np.ones((5, 3)), 0, adjacency, ledger=ledger)
+        run(
+            ExponentialComponents(strength=Pure(1.0), n_components=4),
+            np.ones((5, 3)),
+            0,
+            adjacency,
+            ledger=ledger,
+        )
     assert ledger.entries == ()
 
 
@@ -214,7 +226,10 @@ def test_exponential_finds_the_truth_and_its_moments(adjacency):
     rows /= np.maximum(1, np.linalg.norm(rows, axis=1))[:, None]
     truth = rows.T @ rows / (len(rows) if adjacency is REPLACE else 1)
     values, vectors = top_eigenpairs(truth, 3)
-    for procedure in (ExponentialPCA.pure(4000.0, 3), ExponentialPCA.concentrated(4000.0, 3)):
+    for procedure in (
+        ExponentialComponents(strength=Pure(4000.0), n_components=3),
+        ExponentialComponents(strength=Gaussian(4000.0), n_components=3),
+    ):
         found = run(procedure, rows, 0, adjacency)
         assert np.abs(np.sum(found.components * vectors, axis=1)) == pytest.approx(1, abs=1e-2)
         assert found.eigenvalues == pytest.approx(values, rel=1e-2)
@@ -227,7 +242,9 @@ def test_exponential_moments_are_possible_ones_whatever_the_noise(adjacency):
     """Non-increasing, non-negative, within the trace; deviation sqrt(2) Delta/(0.1 epsilon)."""
     rows = np.vstack([np.eye(4)] * 5)
     for seed in range(20):
-        found = run(ExponentialPCA.pure(0.5, 3), rows, seed, adjacency)
+        found = run(
+            ExponentialComponents(strength=Pure(0.5), n_components=3), rows, seed, adjacency
+        )
         assert np.all(np.diff(found.eigenvalues) <= 0)
         assert found.eigenvalues[-1] >= 0
         assert found.eigenvalues.sum() <= found.trace * (1 + 1e-12)
@@ -242,9 +259,9 @@ def test_wishart_captures_most():
     lost = {
         name: np.mean([1 - captured_variance(run(m, rows, s).components, truth) for s in range(10)])
         for name, m in {
-            "wishart": WishartPCA(epsilon=1.0, n_components=3),
-            "exponential": ExponentialPCA.pure(1.0, 3),
-            "laplace": LaplacePCA(epsilon=1.0, n_components=3),
+            "wishart": WishartComponents(strength=Pure(1.0), n_components=3),
+            "exponential": ExponentialComponents(strength=Pure(1.0), n_components=3),
+            "laplace": LaplaceComponents(strength=Pure(1.0), n_components=3),
         }.items()
     }
     assert lost["wishart"] < 0.2 * min(lost["exponential"], lost["laplace"])
@@ -277,7 +294,7 @@ def test_what_is_left_of_the_trace_costs_nothing_more(adjacency):
 CASES = [
     case.Case(
         "wishart components",
-        lambda epsilon, d, k: WishartPCA(epsilon=epsilon, n_components=k),
+        lambda epsilon, d, k: WishartComponents(strength=Pure(epsilon), n_components=k),
         read=case.components,
         norm="nuclear",
         sensitivity=case.NUCLEAR,
@@ -286,7 +303,7 @@ CASES = [
     ),
     case.Case(
         "exponential components",
-        lambda mu, d, k: ExponentialPCA.concentrated(mu, k),
+        lambda mu, d, k: ExponentialComponents(strength=Gaussian(mu), n_components=k),
         read=case.components,
         norm="nuclear",
         sensitivity=case.NUCLEAR,
@@ -294,7 +311,7 @@ CASES = [
     ),
     case.Case(
         "exponential components, pure",
-        lambda epsilon, d, k: ExponentialPCA.pure(epsilon, k),
+        lambda epsilon, d, k: ExponentialComponents(strength=Pure(epsilon), n_components=k),
         read=case.components,
         norm="nuclear",
         sensitivity=case.NUCLEAR,
@@ -303,7 +320,7 @@ CASES = [
     ),
     case.Case(
         "laplace components",
-        lambda epsilon, d, k: LaplacePCA(epsilon=epsilon, n_components=k),
+        lambda epsilon, d, k: LaplaceComponents(strength=Pure(epsilon), n_components=k),
         read=case.components,
         norm="l1",
         sensitivity=case.UPPER_L1,

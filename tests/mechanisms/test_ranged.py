@@ -9,7 +9,7 @@ import pytest
 from eigenveil.exact import LARGEST_NORM, Clip
 from eigenveil.exceptions import BudgetExceededError, NothingFoundError
 from eigenveil.mechanisms import (
-    AdaptiveCleanedCov,
+    AdaptiveCleaned,
     Gate,
     GaussCov,
     GaussianNoise,
@@ -20,7 +20,7 @@ from eigenveil.mechanisms import (
     noise_rows,
 )
 from eigenveil.numerics import SimulationSource
-from eigenveil.papers.covrev import CoinPressCov, LapCov
+from eigenveil.papers.covrev import CoinPress, LapCov
 from eigenveil.privacy import Adjacency, Gaussian, Ledger, Pure, epsilon_of, rho_of
 from eigenveil.rows import open_rows
 from tests.conformance import case
@@ -94,9 +94,9 @@ def test_a_stated_bound_holds():
 
 
 def test_a_mechanism_that_lowers_it_has_the_last_word():
-    chosen = run(ranged(AdaptiveCleanedCov.gaussian(5.0))).row_norm
+    chosen = run(ranged(AdaptiveCleaned(strength=Gaussian(5.0)))).row_norm
     assert chosen <= run(ranged()).row_norm * (1 + 1e-12)
-    assert run(ranged(CoinPressCov.gaussian(5.0))).row_norm == run(ranged()).row_norm
+    assert run(ranged(CoinPress(strength=Gaussian(5.0)))).row_norm == run(ranged()).row_norm
 
 
 def test_nothing_found_is_charged_and_says_what_to_do(tmp_path):

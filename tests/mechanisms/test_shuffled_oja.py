@@ -11,8 +11,8 @@ from eigenveil.exact import Clip
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
 from eigenveil.mechanisms import Gate
 from eigenveil.numerics import SimulationSource
-from eigenveil.papers.dppca import ShuffledOjaPCA, ShuffledRecords, shuffled_oja, shuffled_records
-from eigenveil.privacy import Adjacency, Gaussian, local_mu
+from eigenveil.papers.dppca import ShuffledOja, ShuffledRecords, shuffled_oja, shuffled_records
+from eigenveil.privacy import Adjacency, Gaussian, Pure, local_mu
 from eigenveil.rows import Batch, MatrixBatch, MatrixSource, open_rows
 from eigenveil.rows.matrices import _Dense
 from tests.conformance import case
@@ -78,7 +78,7 @@ def worst_tables():
 
 def audited(trials):
     """Of a randomiser claimed to be as private as shuffling asks for. False alarm: 1e-3."""
-    mechanism = ShuffledOjaPCA(epsilon=2.0, delta=0.1, n_records=N)
+    mechanism = ShuffledOja(strength=Pure(2.0), delta=0.1, n_records=N)
     source = SimulationSource(1)
     one, other = worst_tables()
     return audit(
@@ -139,7 +139,7 @@ def test_the_noise_of_a_pass_has_the_declared_deviation():
     """On empty rows the answers are noise: the eigenvalue is a weighted mean of it. False alarm
     1e-6; 300 passes tell a third more or less from it.
     """
-    mechanism = ShuffledOjaPCA(epsilon=1.0, delta=0.1, n_records=N)
+    mechanism = ShuffledOja(strength=Pure(1.0), delta=0.1, n_records=N)
     gates = [gate_of(mechanism, seed) for seed in range(300)]
     found = [mechanism.run(open_rows(np.zeros((N, D))), CLIP, gate) for gate in gates]
     values = np.array([released.eigenvalues[0] for released in found])
@@ -159,7 +159,7 @@ def test_records_are_taken_in_the_order_of_the_gate():
     """Seen through products with the first axis; a table in its own order would show."""
     rows = np.zeros((N, D))
     rows[:, 0] = np.linspace(0.1, 1.0, N)
-    mechanism = ShuffledOjaPCA(epsilon=1.0, delta=0.1, n_records=N)
+    mechanism = ShuffledOja(strength=Pure(1.0), delta=0.1, n_records=N)
     taken = []
 
     class Watched(Gate):
@@ -188,7 +188,7 @@ def test_records_are_taken_in_the_order_of_the_gate():
 
 
 def test_the_order_does_not_depend_on_the_rows():
-    mechanism = ShuffledOjaPCA(epsilon=1.0, delta=0.1, n_records=N)
+    mechanism = ShuffledOja(strength=Pure(1.0), delta=0.1, n_records=N)
     orders = []
     for table in (np.zeros((N, D)), spiked(N, D, 100.0)):
         gate = gate_of(mechanism)
@@ -205,7 +205,7 @@ def test_without_noise_it_is_a_mean_of_products(monkeypatch):
     """The recursion, written out as the sum it stands for."""
     noiseless(monkeypatch)
     rows = spiked(N, D, 9.0)
-    mechanism = ShuffledOjaPCA(epsilon=1.0, delta=0.1, n_records=N)
+    mechanism = ShuffledOja(strength=Pure(1.0), delta=0.1, n_records=N)
     found = mechanism.perturb(shuffled(rows, np.arange(N)), SimulationSource(0))
     total, value, w = np.zeros(D), 0.0, START
     for t, x in enumerate(rows, start=1):
@@ -219,7 +219,7 @@ def test_without_noise_it_is_a_mean_of_products(monkeypatch):
 def test_it_finds_a_leading_component_and_says_how_well():
     """Loss within a factor of 1.5 of what the reliability says, over 8 seeds of 20,000 records."""
     rows, n, d = spiked(20_000, 10, 10.0), 20_000, 10
-    mechanism = ShuffledOjaPCA(epsilon=1.0, delta=1e-5, n_records=n)
+    mechanism = ShuffledOja(strength=Pure(1.0), delta=1e-5, n_records=n)
     clip = Clip(row_norm=1.0, normalise=True)
     top = np.linalg.eigh(rows.T @ rows)[1][:, -1]
     losses, stated = [], []
@@ -238,7 +238,7 @@ def test_the_default_rate_does_not_feel_the_scale_and_the_printed_one_does(row_n
     rows = spiked(5000, 5, 20.0)
     outcome = {}
     for rate in ("mean", "harmonic"):
-        mechanism = ShuffledOjaPCA(epsilon=1.0, delta=1e-2, n_records=5000, rate=rate)
+        mechanism = ShuffledOja(strength=Pure(1.0), delta=1e-2, n_records=5000, rate=rate)
         clip = Clip(row_norm=row_norm)
         released = mechanism.run(open_rows(rows * row_norm), clip, gate_of(mechanism))
         outcome[rate] = 1 - released.components[0, 0] ** 2
@@ -252,7 +252,7 @@ def test_directions_beside_others_are_orthogonal_to_them(monkeypatch):
     rng = np.random.default_rng(3)
     rows = rng.standard_normal((2000, 5)) * np.sqrt([20.0, 8.0, 1.0, 1.0, 1.0])
     rows /= 2 * np.linalg.norm(rows, axis=1).max()
-    mechanism = ShuffledOjaPCA(epsilon=1.0, delta=0.1, n_records=2000)
+    mechanism = ShuffledOja(strength=Pure(1.0), delta=0.1, n_records=2000)
     away = np.linalg.qr(np.eye(5)[:, :1] + 0.01 * rng.standard_normal((5, 1)))[0].T
     found, value, _ = mechanism.direction(Batch(rows, 0), CLIP, gate_of(mechanism), away)
     assert np.abs(away @ found).max() < 1e-12
@@ -263,7 +263,7 @@ def test_directions_beside_others_are_orthogonal_to_them(monkeypatch):
 
 def test_steps_on_different_batches_cost_one(monkeypatch):
     """Parallel composition, as deflation uses it; on the same batch it is refused."""
-    mechanism = ShuffledOjaPCA(epsilon=1.0, delta=0.1, n_records=N)
+    mechanism = ShuffledOja(strength=Pure(1.0), delta=0.1, n_records=N)
     gate = gate_of(mechanism)
     batch = Batch(np.zeros((2 * N, D)), 0)
     first, *_ = mechanism.direction(batch.slice(0, N), CLIP, gate, NOWHERE)
@@ -277,7 +277,7 @@ def test_matrices_are_taken_as_rows_are(monkeypatch):
     noiseless(monkeypatch)
     rows = spiked(N, D, 30.0)
     matrices = rows[:, :, None] * rows[:, None, :]
-    mechanism = ShuffledOjaPCA(epsilon=1.0, delta=0.1, n_records=N)
+    mechanism = ShuffledOja(strength=Pure(1.0), delta=0.1, n_records=N)
     one = mechanism.run(MatrixSource([matrices[:150], matrices[150:]], D), CLIP, gate_of(mechanism))
     other = mechanism.run(open_rows(rows), CLIP, gate_of(mechanism))
     assert one.components == pytest.approx(other.components, abs=1e-4)
@@ -299,11 +299,11 @@ def test_products_with_matrices_are_pulled_in_to_the_ball():
 
 
 def test_bad_input_is_refused_with_what_to_do():
-    mechanism = ShuffledOjaPCA(epsilon=1.0, delta=0.1, n_records=N)
+    mechanism = ShuffledOja(strength=Pure(1.0), delta=0.1, n_records=N)
     with pytest.raises(InvalidParameterError, match="mechanism='deflation'"):
         replace(mechanism, n_components=2)
     with pytest.raises(InvalidParameterError, match="rate must be"):
-        replace(mechanism, rate="quick")
+        ShuffledOja(rate="quick")
     with pytest.raises(InvalidParameterError, match="it needs 71 at this budget"):
         replace(mechanism, n_records=70)
     for n in (N - 1, N + 1):
@@ -325,7 +325,7 @@ def test_bad_input_is_refused_with_what_to_do():
 def test_a_broken_row_stops_before_anything_is_charged():
     rows = np.zeros((N, D))
     rows[7, 1] = np.nan
-    mechanism = ShuffledOjaPCA(epsilon=1.0, delta=0.1, n_records=N)
+    mechanism = ShuffledOja(strength=Pure(1.0), delta=0.1, n_records=N)
 
     class Uncharged(Gate):
         def _commit(self):
@@ -360,7 +360,7 @@ def _about_the_start(d, adjacency):
 CASES = [
     case.Case(
         "shuffled-oja",
-        lambda epsilon, d, k: ShuffledOjaPCA(epsilon=epsilon, delta=0.1, n_records=case.MANY),
+        lambda epsilon, d, k: ShuffledOja(strength=Pure(epsilon), delta=0.1, n_records=case.MANY),
         query=_shuffled,
         run=lambda step, rows, adjacency, gate: step.run(
             case.open_rows(_among_many(rows)), case.CLIP, gate

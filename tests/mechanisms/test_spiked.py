@@ -1,4 +1,4 @@
-"""SpikedPCA on tables that follow its model: its bounds hold, are not loose, and are needed."""
+"""Spiked on tables that follow its model: its bounds hold, are not loose, and are needed."""
 
 import math
 from dataclasses import replace
@@ -11,8 +11,8 @@ from eigenveil.exact import Clip, compressed, projector, second_moment
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
 from eigenveil.mechanisms import Gate, GaussCov
 from eigenveil.numerics import SimulationSource, subspace_distance, top_eigenpairs
-from eigenveil.papers.spiked import SpikedModel, SpikedPCA, SpikedProjector, SpikedValues
-from eigenveil.privacy import Adjacency, Kind, rho_of
+from eigenveil.papers.spiked import Spiked, SpikedModel, SpikedProjector, SpikedValues
+from eigenveil.privacy import Adjacency, Gaussian, Kind, rho_of
 from eigenveil.rows import open_rows
 from tests.conformance import case
 
@@ -154,7 +154,7 @@ def run(procedure, rows, *, adjacency=REPLACE, clip=None, seed=0):
 def test_the_release_finds_the_spikes():
     n, d, law = 50_000, 12, model()
     rows = draw(law, n, d, np.random.default_rng(5))
-    spiked = SpikedPCA(mu=1.0, model=law)
+    spiked = Spiked(strength=Gaussian(1.0), model=law)
     released = run(spiked, rows)
     assert released.components @ released.components.T == pytest.approx(np.eye(2))
     assert subspace_distance(released.components, np.eye(2, d)) < 0.05
@@ -169,7 +169,9 @@ def test_the_release_finds_the_spikes():
 def test_rows_are_read_about_the_public_centre():
     law, centre = model(), np.full(12, 30.0)
     rows = draw(law, 20_000, 12, np.random.default_rng(6)) + centre
-    released = run(SpikedPCA(mu=1.0, model=law), rows, clip=Clip(row_norm=1.0, centre=centre))
+    released = run(
+        Spiked(strength=Gaussian(1.0), model=law), rows, clip=Clip(row_norm=1.0, centre=centre)
+    )
     assert subspace_distance(released.components, np.eye(2, 12)) < 0.1
 
 
@@ -177,7 +179,7 @@ def test_the_split_and_the_noise_of_the_second_release():
     n, d, law = 3000, 6, model()
     rows = draw(law, n, d, np.random.default_rng(7))
     for share in (0.5, 0.8):
-        spiked = SpikedPCA(mu=0.9, model=law, share=share)
+        spiked = Spiked(strength=Gaussian(0.9), model=law, share=share)
         assert rho_of(spiked.cost()) == pytest.approx(0.9**2 / 2)
         radius = law.row_norm(n, d) * (1 + 2.0**-10)
         expected = math.sqrt(2) * radius**2 / (n * 0.9 * math.sqrt(1 - share))
@@ -221,16 +223,16 @@ def test_more_is_asked_of_heavier_tails_and_rarer_failures():
 
 
 def test_what_it_says_about_itself():
-    spiked = SpikedPCA(mu=1.0, model=model())
+    spiked = Spiked(strength=Gaussian(1.0), model=model())
     assert spiked.kind is Kind.MODEL_BASED
-    assert spiked.n_components == 2
+    assert spiked.own_components == 2
     for words in ("Gaussian", "variance 6 to 11", "2 unknown directions", "probability of 1e-06"):
         assert words in spiked.assumption
     assert "sub-Gaussian (proxy 2)" in model(tail="sub-gaussian", proxy=2.0).assumption
 
 
 def test_refusals():
-    rows, spiked = np.ones((5, 3)), SpikedPCA(mu=1.0, model=model())
+    rows, spiked = np.ones((5, 3)), Spiked(strength=Gaussian(1.0), model=model())
     with pytest.raises(UnsupportedNotionError, match="replace-one"):
         run(spiked, rows, adjacency=ADD)
     with pytest.raises(InvalidParameterError, match="leave the bounds out"):
@@ -283,7 +285,7 @@ def _far_along(d, adjacency):
 CASES = [
     case.Case(
         "spiked",
-        lambda mu, d, k: SpikedPCA(mu=mu, model=_spiked_model(k)),
+        lambda mu, d, k: Spiked(strength=Gaussian(mu), model=_spiked_model(k)),
         query=_leading_projector,
         read=case.components,
         company=lambda n, d: np.zeros((n, d)),

@@ -19,8 +19,8 @@ from eigenveil.mechanisms import (
     PrivateVariances,
     Scaled,
     ScoreHistogram,
-    SphericalPCA,
-    TangentPCA,
+    Spherical,
+    Tangent,
     Uncentred,
     Variances,
 )
@@ -32,7 +32,7 @@ from tests.conformance import case
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 BOTH = pytest.mark.parametrize("adjacency", [REPLACE, ADD], ids=lambda a: a.value)
 CLIP = Clip(row_norm=1.0)
-INNER = SphericalPCA(mu=0.5, n_components=1)
+INNER = Spherical(strength=Gaussian(0.5), n_components=1)
 RANK = PrivateRank(noise=GaussianNoise(mu=0.3), max_rank=5, rows=4000)
 VARIANCES = Variances(
     distances=PrivateDistances(noise=GaussianNoise(mu=0.2)),
@@ -137,7 +137,7 @@ def _stages(mu, d, k):
     """A rank, components, a distance, and a variance."""
     rank, inner, distance, values = split(mu, (0.2, 0.5, 0.1, 0.2))
     return ComponentStages(
-        inner=TangentPCA(mu=inner, n_components=k),
+        inner=Tangent(strength=Gaussian(inner), n_components=k),
         normalise=True,
         rank=PrivateRank(noise=GaussianNoise(mu=rank), max_rank=1, rows=case.ROWS),
         variances=Variances(
@@ -161,7 +161,7 @@ def _shown(mu, d, k):
     """Components, and a map of where rows lie on the first two."""
     inner, scores = split(mu, (0.6, 0.4))
     return ComponentStages(
-        inner=TangentPCA(mu=inner, n_components=2),
+        inner=Tangent(strength=Gaussian(inner), n_components=2),
         normalise=True,
         further=Further(scores=ScoreHistogram(noise=GaussianNoise(mu=scores), bins=4)),
     )

@@ -10,7 +10,7 @@ from eigenveil.exact import Clip, column_squares
 from eigenveil.exceptions import BudgetExceededError
 from eigenveil.mechanisms import (
     Gate,
-    OjaPCA,
+    Oja,
     OnePassState,
     ReleasedScales,
     RowBounds,
@@ -18,7 +18,7 @@ from eigenveil.mechanisms import (
     standardising_step,
 )
 from eigenveil.numerics import SimulationSource
-from eigenveil.papers.kpca import AdaptiveOjaPCA
+from eigenveil.papers.kpca import AdaptiveOja
 from eigenveil.privacy import Adjacency, Gaussian
 from eigenveil.rows import Batch
 from tests.conformance import case
@@ -156,7 +156,7 @@ def test_scales_and_centre_follow_what_a_batch_brings():
     """Columns that are off by 3 and .2, a centre that is off by half a deviation; a seeded draw."""
     random = np.random.default_rng(1)
     rows = random.standard_normal((200_000, 4)) * [3.0, 0.2, 1.0, 1.0] + [0, 0, 0.5, 0]
-    after, bounds = taken(OjaPCA(mu=5.0, n_components=1), rows)
+    after, bounds = taken(Oja(strength=Gaussian(5.0), n_components=1), rows)
     assert bounds.columns.scale == pytest.approx([3.0, 0.2, 1.0, 1.0], rel=0.1)
     centre = bounds.centre * bounds.columns.scale
     assert centre == pytest.approx([0.0, 0.0, 0.5, 0.0], abs=0.02)
@@ -169,14 +169,14 @@ def test_scales_and_centre_follow_what_a_batch_brings():
 
 def test_a_small_batch_hardly_moves_a_centre_that_is_known():
     rows = np.random.default_rng(1).standard_normal((40, 4))
-    _, bounds = taken(OjaPCA(mu=0.3, n_components=1), rows)
+    _, bounds = taken(Oja(strength=Gaussian(0.3), n_components=1), rows)
     assert np.linalg.norm(bounds.centre * bounds.columns.scale) < 0.3
     assert bounds.centre_error <= 0.1 * np.mean(bounds.columns.scale**-2.0) * (1 + 1e-9)
 
 
 def test_equal_rows_and_wild_ones_release_numbers():
     for rows in (np.zeros((50, 3)), np.full((50, 3), 1e308), np.full((1, 3), 5.0)):
-        after, bounds = taken(OjaPCA(mu=0.3, n_components=1), rows)
+        after, bounds = taken(Oja(strength=Gaussian(0.3), n_components=1), rows)
         found, released, _ = standardised_by_itself(after, bounds, 1)
         for numbers in (found.components, found.eigenvalues, released.centre, bounds.centre):
             assert np.isfinite(numbers).all()
@@ -195,24 +195,24 @@ def test_entries_that_are_cut_off_in_a_small_scale_raise_it_again():
         "noise": np.array([0.3, 0.3, np.inf]),
         "least": np.array([0.5, 0.5, 1e-3]),
     }
-    after, bounds = taken(OjaPCA(mu=5.0, n_components=1), rows, **small)
+    after, bounds = taken(Oja(strength=Gaussian(5.0), n_components=1), rows, **small)
     assert bounds.columns.scale[2] == pytest.approx(10.0, rel=0.1)
     _, released, _ = standardised_by_itself(after, bounds, 1)
     assert released.columns.scale == pytest.approx([1.0, 1.0, 10.0], rel=0.1)
-    _, fallen = taken(OjaPCA(mu=5.0, n_components=1), rows)
+    _, fallen = taken(Oja(strength=Gaussian(5.0), n_components=1), rows)
     assert fallen.columns.scale[2] < 1.0
 
 
-@pytest.mark.parametrize("build", [OjaPCA, AdaptiveOjaPCA])
+@pytest.mark.parametrize("build", [Oja, AdaptiveOja])
 def test_a_step_costs_no_more_than_one_of_the_method(build):
     """Variances and mean are paid from the mu of the step; a millionth less would not do."""
     rows = np.random.default_rng(0).standard_normal((2000, 3))
-    if build is OjaPCA:
-        method = OjaPCA(mu=1.0, n_components=1)
+    if build is Oja:
+        method = Oja(strength=Gaussian(1.0), n_components=1)
         with pytest.raises(BudgetExceededError):
             taken(method, rows, total=Gaussian(1 - 1e-6))
     else:
-        method = AdaptiveOjaPCA.build(1.0, 1)
+        method = AdaptiveOja(strength=Gaussian(1.0), n_components=1)
     taken(method, rows)
 
 
@@ -239,7 +239,7 @@ def _read(found):
 CASES = [
     case.Case(
         "standardising step",
-        lambda mu, d, k: OjaPCA(mu=mu, n_components=k),
+        lambda mu, d, k: Oja(strength=Gaussian(mu), n_components=k),
         query=_squares,
         run=_step,
         read=_read,

@@ -16,16 +16,16 @@ from eigenveil.mechanisms import (
     NoisyComponents,
     NoisyProduct,
     ProductNoise,
-    SphericalPCA,
-    TangentPCA,
-    WishartPCA,
+    Spherical,
+    Tangent,
+    WishartComponents,
     directions,
     release,
     reliability,
     tangent,
 )
 from eigenveil.numerics import SimulationSource, top_eigenpairs
-from eigenveil.privacy import Adjacency, Gaussian, Ledger, compose, split
+from eigenveil.privacy import Adjacency, Gaussian, Ledger, Pure, compose, split
 from eigenveil.rows import open_rows
 from tests.conformance import case
 from tests.conformance.tape import Tape
@@ -75,13 +75,14 @@ def loss(components, basis):
 # Spherical
 
 
-@pytest.mark.parametrize("procedure", [SphericalPCA, TangentPCA])
+@pytest.mark.parametrize("procedure", [Spherical, Tangent])
 def test_lengths_of_rows_do_not_matter(procedure):
     """Powers of two, to the last bit; nor does the bound of the clip."""
     rows = STRONG[:400, :20]
     lengths = 2.0 ** np.random.default_rng(1).integers(-60, 60, (len(rows), 1))
-    one, _ = run(procedure(mu=1.0, n_components=2), rows)
-    other, _ = run(procedure(mu=1.0, n_components=2), rows * lengths, clip=Clip(row_norm=1e-3))
+    mechanism = procedure(strength=Gaussian(1.0), n_components=2)
+    one, _ = run(mechanism, rows)
+    other, _ = run(mechanism, rows * lengths, clip=Clip(row_norm=1e-3))
     assert np.array_equal(one.components, other.components)
     assert np.array_equal(one.eigenvalues, other.eigenvalues)
 
@@ -95,7 +96,7 @@ def test_elliptical_rows_keep_the_eigenvectors_of_their_covariance_and_their_ord
     turned = np.linalg.qr(rng.standard_normal((4, 4)))[0]
     rows = rng.standard_normal((20_000, 4)) * np.sqrt(variances) @ turned.T
     rows *= rng.standard_cauchy((20_000, 1))
-    found, _ = run(SphericalPCA(mu=1e4, n_components=4), rows)
+    found, _ = run(Spherical(strength=Gaussian(1e4), n_components=4), rows)
     assert np.abs(found.components @ turned) == pytest.approx(np.eye(4), abs=0.06)
     shares = found.eigenvalues
     assert (np.diff(shares) < -0.03).all()
@@ -106,12 +107,12 @@ def test_elliptical_rows_keep_the_eigenvectors_of_their_covariance_and_their_ord
 
 
 def matrices(count, adjacency):
-    """What TangentPCA makes of a table in which nothing stands out, less the exact matrix."""
+    """What Tangent makes of a table in which nothing stands out, less the exact matrix."""
     rows = np.random.default_rng(2).standard_normal((30, 5))
     query = second_moment(open_rows(rows), UNIT, adjacency)
     source, noise = SimulationSource(3), []
     for _ in range(count):
-        found, _ = run(TangentPCA(mu=0.5, n_components=5), rows, source, adjacency)
+        found, _ = run(Tangent(strength=Gaussian(0.5), n_components=5), rows, source, adjacency)
         matrix = (found.components.T * found.eigenvalues) @ found.components
         noise.append((matrix / query.unit - query.value.to_float())[np.triu_indices(5)])
     scale = (math.sqrt(2) if adjacency is REPLACE else 1.0) / 0.5
@@ -142,7 +143,7 @@ def test_a_release_that_was_paid_for_and_not_used_would_be_seen(fault, monkeypat
 def test_both_releases_together_cost_mu(adjacency, lazy, tmp_path):
     for name, rows in (("stretched", STRONG), ("left", STRONG[:20])):
         ledger = Ledger.create(tmp_path / name, rho=1.0, adjacency=adjacency)
-        procedure = TangentPCA(mu=MU, n_components=2, lazy=lazy)
+        procedure = Tangent(strength=Gaussian(MU), n_components=2, lazy=lazy)
         gate = Gate(
             procedure.cost(),
             label="x",
@@ -161,7 +162,7 @@ def test_both_releases_together_cost_mu(adjacency, lazy, tmp_path):
 def test_a_second_release_at_the_whole_budget_is_refused(monkeypatch):
     monkeypatch.setattr(tangent, "split", lambda mu, shares: (mu, mu))
     with pytest.raises(BudgetExceededError, match="more than its share"):
-        run(TangentPCA(mu=MU, n_components=2), STRONG[:100])
+        run(Tangent(strength=Gaussian(MU), n_components=2), STRONG[:100])
 
 
 @BOTH
@@ -170,7 +171,7 @@ def test_the_second_statistic_depends_on_the_first_release_only(adjacency, lazy)
     """Replayed on a neighbour and on another table: the same result to the last bit, and the
     stretched rows of neighbours no further apart than rows of length one are.
     """
-    procedure = TangentPCA(mu=MU, n_components=2, lazy=lazy)
+    procedure = Tangent(strength=Gaussian(MU), n_components=2, lazy=lazy)
     seed = 2  # at which it stretches
     found, gate = run(procedure, STRONG, seed, adjacency)
     assert stretched(gate)
@@ -183,7 +184,7 @@ def test_the_second_statistic_depends_on_the_first_release_only(adjacency, lazy)
     assert np.array_equal(found.components, again.components)
 
 
-class Peeking(TangentPCA):
+class Peeking(Tangent):
     """Stretches along directions of the rows, not of the first release."""
 
     def run(self, source, clip, gate):
@@ -197,7 +198,7 @@ class Peeking(TangentPCA):
 
 def test_stretching_along_directions_of_the_rows_would_be_seen():
     rows = np.random.default_rng(0).standard_normal((300, 10))
-    procedure = Peeking(mu=MU, n_components=2)
+    procedure = Peeking(strength=Gaussian(MU), n_components=2)
     _, gate = run(procedure, rows)
     _, replayed = run(procedure, np.vstack([rows[:-1], np.eye(10)[0]]), record=gate.tape)
     assert replayed.excess > 2
@@ -215,11 +216,13 @@ def test_stretching_gains_on_spiked_tables(table, ratio):
     """Over the loss of spherical, mean of six seeds; measured 0.38 and 0.73."""
     rows, basis = spiked(*table)
     k = table[2]
-    tangents = [run(TangentPCA(mu=MU, n_components=k), rows, seed) for seed in range(6)]
+    tangents = [
+        run(Tangent(strength=Gaussian(MU), n_components=k), rows, seed) for seed in range(6)
+    ]
     assert sum(stretched(gate) for _, gate in tangents) >= 4
     losses = [loss(found.components, basis) for found, _ in tangents]
     others = [
-        loss(run(SphericalPCA(mu=MU, n_components=k), rows, seed)[0].components, basis)
+        loss(run(Spherical(strength=Gaussian(MU), n_components=k), rows, seed)[0].components, basis)
         for seed in range(6)
     ]
     assert np.mean(losses) < ratio * np.mean(others)
@@ -248,7 +251,7 @@ def test_stretching_gains_on_spiked_tables(table, ratio):
 )
 @BOTH
 def test_rows_are_left_as_they_are_where_stretching_would_not_help(rows, k, adjacency):
-    found, gate = run(TangentPCA(mu=MU, n_components=k), rows, 1, adjacency)
+    found, gate = run(Tangent(strength=Gaussian(MU), n_components=k), rows, 1, adjacency)
     assert not stretched(gate)
     assert np.isfinite(found.components).all()
 
@@ -258,9 +261,9 @@ def test_lazy_and_dense_steps_agree():
     losses = {
         name: [loss(run(procedure, STRONG, seed)[0].components, BASIS) for seed in range(30)]
         for name, procedure in {
-            "dense": TangentPCA(mu=MU, n_components=2),
-            "lazy": TangentPCA(mu=MU, n_components=2, lazy=True),
-            "spherical": SphericalPCA(mu=MU, n_components=2, lazy=True),
+            "dense": Tangent(strength=Gaussian(MU), n_components=2),
+            "lazy": Tangent(strength=Gaussian(MU), n_components=2, lazy=True),
+            "spherical": Spherical(strength=Gaussian(MU), n_components=2, lazy=True),
         }.items()
     }
     assert ks_2samp(losses["dense"], losses["lazy"]).pvalue > 1e-6
@@ -397,7 +400,10 @@ def spectrum(n, *strengths, d=100):
 
 @pytest.mark.parametrize(
     "procedure",
-    [SphericalPCA(mu=MU, n_components=3), WishartPCA(epsilon=4.0, n_components=3)],
+    [
+        Spherical(strength=Gaussian(MU), n_components=3),
+        WishartComponents(strength=Pure(4.0), n_components=3),
+    ],
     ids=["gaussian", "wishart"],
 )
 @pytest.mark.parametrize("strengths", [(60, 25, 8), (20, 20, 20)], ids=["apart", "equal"])
@@ -418,16 +424,16 @@ def test_a_direction_among_many_is_not_relied_on():
     """White rows, far more of them than noise needs: their leading direction is one of many."""
     rows = np.random.default_rng(0).standard_normal((20_000, 20))
     for seed in range(5):
-        found, _ = run(SphericalPCA(mu=MU, n_components=1), rows, seed)
+        found, _ = run(Spherical(strength=Gaussian(MU), n_components=1), rows, seed)
         assert found.reliability[0] == 0
 
 
 def test_components_inside_the_bulk_are_not_stretched_along():
     """Clear of the noise alone but not of the bulk: reliability 0, and nothing divides by it."""
     rows = spectrum(3000, 6, d=60)
-    rough, _ = run(SphericalPCA(mu=MU, n_components=1), rows, 0)
+    rough, _ = run(Spherical(strength=Gaussian(MU), n_components=1), rows, 0)
     assert (
-        TangentPCA(mu=MU, n_components=1).stretching(
+        Tangent(strength=Gaussian(MU), n_components=1).stretching(
             replace(rough, reliability=np.zeros(1)), MU, REPLACE
         )
         is None
@@ -439,19 +445,19 @@ def test_reliability_of_a_step_is_what_is_measured():
     way. A reliability that knows of one release only says something else.
     """
     rows, _ = spiked(5000, 200, 1, 20)
-    got = measured(TangentPCA(mu=MU, n_components=1), rows, 1, 30)
+    got = measured(Tangent(strength=Gaussian(MU), n_components=1), rows, 1, 30)
     tolerance = 0.25 * (1 - got.mean) + 5 * got.error
     assert (np.abs(got.said - got.mean) < tolerance).all()
-    alone = measured(SphericalPCA(mu=MU * math.sqrt(0.15), n_components=1), rows, 1, 5)
+    alone = measured(Spherical(strength=Gaussian(MU * math.sqrt(0.15)), n_components=1), rows, 1, 5)
     assert (np.abs(alone.said - got.mean) > tolerance).all()
 
 
 @pytest.mark.parametrize(
     "procedure",
     [
-        SphericalPCA(mu=MU, n_components=1),
-        TangentPCA(mu=MU, n_components=1),
-        WishartPCA(epsilon=1.0, n_components=1),
+        Spherical(strength=Gaussian(MU), n_components=1),
+        Tangent(strength=Gaussian(MU), n_components=1),
+        WishartComponents(strength=Pure(1.0), n_components=1),
     ],
     ids=["spherical", "tangent", "wishart"],
 )
@@ -490,26 +496,26 @@ def _products(rows, adjacency):
 CASES = [
     case.Case(
         "spherical",
-        lambda mu, d, k: SphericalPCA(mu=mu, n_components=k),
+        lambda mu, d, k: Spherical(strength=Gaussian(mu), n_components=k),
         query=case.direction_moment,
         read=case.projector,
     ),
     case.Case(
         "spherical lazy",
-        lambda mu, d, k: SphericalPCA(mu=mu, n_components=k, lazy=True),
+        lambda mu, d, k: Spherical(strength=Gaussian(mu), n_components=k, lazy=True),
         query=case.direction_moment,
         read=case.projector,
         exact=False,
     ),
     case.Case(
         "tangent",
-        lambda mu, d, k: TangentPCA(mu=mu, n_components=k),
+        lambda mu, d, k: Tangent(strength=Gaussian(mu), n_components=k),
         query=case.direction_moment,
         read=case.projector,
     ),
     case.Case(
         "tangent lazy",
-        lambda mu, d, k: TangentPCA(mu=mu, n_components=k, lazy=True),
+        lambda mu, d, k: Tangent(strength=Gaussian(mu), n_components=k, lazy=True),
         query=case.direction_moment,
         read=case.projector,
         exact=False,

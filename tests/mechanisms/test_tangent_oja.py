@@ -1,4 +1,4 @@
-"""TangentOjaPCA: when tangent steps begin, what they leave alone, and what they gain."""
+"""TangentOja: when tangent steps begin, what they leave alone, and what they gain."""
 
 import math
 from dataclasses import replace
@@ -9,7 +9,8 @@ import pytest
 
 from eigenveil.exact import BasisProduct, Clip, update_counts
 from eigenveil.mechanisms import NoisyComponents, OnePassState
-from eigenveil.papers.kpca import AdaptiveOjaPCA, TangentOjaPCA
+from eigenveil.papers.kpca import AdaptiveOja, TangentOja
+from eigenveil.privacy import Gaussian
 from eigenveil.rows import Batch, open_rows
 from tests.conformance import batches, case
 from tests.mechanisms.test_adaptive_oja import tape
@@ -28,19 +29,19 @@ def spiked(n, seed=0):
     return rows
 
 
-class Watched(TangentOjaPCA):
+class Watched(TangentOja):
     """Remembers what its steps look at."""
 
     seen: ClassVar[list[BasisProduct]] = []
 
     def view(self, iterate):
-        view = TangentOjaPCA.view(self, iterate)
+        view = TangentOja.view(self, iterate)
         self.seen.append(view)
         return view
 
 
 def test_tangent_steps_begin_when_the_basis_is_narrowed_and_never_end():
-    mechanism = Watched.build(1.0, K, batch_size=2000)
+    mechanism = Watched(strength=Gaussian(1.0), n_components=K, batch_size=2000)
     Watched.seen.clear()
     found = mechanism.run(open_rows(spiked(20_000)), UNIT, tape(mechanism))
     tangent = [view.tangent for view in Watched.seen]
@@ -55,9 +56,9 @@ def test_tangent_steps_begin_when_the_basis_is_narrowed_and_never_end():
 
 def test_a_basis_that_was_never_wider_is_not_narrowed():
     """All columns are components: there is nothing across."""
-    mechanism = TangentOjaPCA.build(1.0, 3)
+    mechanism = TangentOja(strength=Gaussian(1.0), n_components=3)
     assert not mechanism.view(OnePassState(np.eye(3), np.eye(3))).tangent
-    mechanism = TangentOjaPCA.build(1.0, K)
+    mechanism = TangentOja(strength=Gaussian(1.0), n_components=K)
     assert mechanism.view(OnePassState(BASIS, BASIS)).tangent
     wide = np.eye(D)[:, : mechanism.width(D)]
     assert not mechanism.view(OnePassState(wide, wide)).tangent
@@ -65,7 +66,7 @@ def test_a_basis_that_was_never_wider_is_not_narrowed():
 
 def test_values_in_doubt_are_measured_again():
     """Where rows are clipped farther out than before, they have other values."""
-    mechanism = TangentOjaPCA.build(1.0, K)
+    mechanism = TangentOja(strength=Gaussian(1.0), n_components=K)
     settled = OnePassState(BASIS, BASIS, steps=3, noise_variance=1e-6, doubt=1.5e-6)
     assert mechanism.view(settled).tangent
     assert mechanism.view(settled.reaching(1.1, 1e-3)).tangent
@@ -84,7 +85,7 @@ def test_values_are_left_alone():
     """They stay wrong where they were. What lies across, 2e-5 or so, moves them by its square over
     a gap; noise inside would move them by 1e-7.
     """
-    mechanism = TangentOjaPCA.build(20.0, K)
+    mechanism = TangentOja(strength=Gaussian(20.0), n_components=K)
     values = np.array([0.9, 0.3])
     begun = OnePassState(BASIS, BASIS * values, trace=1.3, steps=1)
     batch = Batch(inside_and_across(500, 1e-3), 0)
@@ -94,7 +95,9 @@ def test_values_are_left_alone():
     assert np.abs(query.value.to_float() * query.unit)[:K].max() < 1e-5
     assert 1e-7 < noisy.deviation < 1e-6
     assert after.values(K) == pytest.approx(values, abs=noisy.deviation / 20)
-    whole = AdaptiveOjaPCA.build(20.0, K).step(begun, batch, CLIP, tape(mechanism))
+    whole = AdaptiveOja(strength=Gaussian(20.0), n_components=K).step(
+        begun, batch, CLIP, tape(mechanism)
+    )
     assert abs(whole.values(K)[0] - 0.9) > 0.1
 
 
@@ -109,9 +112,12 @@ def test_what_varies_inside_adds_no_noise():
     """A hundredth across: whole steps have the noise of what varies inside."""
     begun = OnePassState(BASIS, BASIS * 0.4, trace=1.0, steps=1)
     batch = Batch(inside_and_across(2000, 0.01), 0)
+    mechanisms = [
+        kind(strength=Gaussian(1.0), n_components=K) for kind in (TangentOja, AdaptiveOja)
+    ]
     tangent, whole = (
-        kind.build(1.0, K).step(begun, batch, CLIP, tape(kind.build(1.0, K))).noise_variance
-        for kind in (TangentOjaPCA, AdaptiveOjaPCA)
+        mechanism.step(begun, batch, CLIP, tape(mechanism)).noise_variance
+        for mechanism in mechanisms
     )
     assert math.sqrt(tangent) < math.sqrt(whole) / 20
 
@@ -137,7 +143,9 @@ def considered(angle=0.1, grown=1.0, variance=1e-8):
     after = replace(
         before, basis=turned(angle), image=turned(angle) * values, steps=3, noise_variance=variance
     )
-    return TangentOjaPCA.build(1.0, K)._considered(before, replace(after, doubt=1e-8))
+    return TangentOja(strength=Gaussian(1.0), n_components=K)._considered(
+        before, replace(after, doubt=1e-8)
+    )
 
 
 def test_columns_are_given_up_once_directions_and_values_stand_still():
@@ -158,7 +166,7 @@ def test_a_first_step_has_nothing_to_stand_still_beside():
     wide = turned(0.0)
     before = OnePassState(wide, np.zeros_like(wide), trace=1.0)
     after = OnePassState(wide, wide * 0.1, trace=1.0, steps=1, noise_variance=1e-9, doubt=1e-9)
-    assert TangentOjaPCA.build(1.0, K)._considered(before, after) is after
+    assert TangentOja(strength=Gaussian(1.0), n_components=K)._considered(before, after) is after
 
 
 def _tangent_step(mechanism, rows, adjacency, gate):
@@ -182,14 +190,14 @@ def _tangent_estimate(released):
 CASES = [
     case.Case(
         "tangent-oja",
-        batches.adaptive(TangentOjaPCA),
+        batches.adaptive(TangentOja),
         **(batches.ONE_PASS | batches.COUNTED_PART),
         query=batches.update_distances,
         run=batches.found(batches.one_pass(case.DIRECTIONS)),
     ),
     case.Case(
         "tangent-oja step",
-        batches.adaptive(TangentOjaPCA),
+        batches.adaptive(TangentOja),
         **(batches.ONE_PASS | batches.COUNTED_PART | {"read": _tangent_estimate}),
         query=_tangent_counts,
         run=batches.found(_tangent_step),

@@ -1,20 +1,15 @@
 """Exports hold the same numbers as the release, and its promise."""
 
 import csv
-import json
 from dataclasses import replace
 
-import anndata
 import numpy as np
-import onnx
-import onnxruntime
 import pandas as pd
 import pyarrow.parquet
 import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, MissingExtraError
-from eigenveil.release import annotate
 from eigenveil.release.export import export
 from tests.storage.test_reservation import FullDisk
 
@@ -75,8 +70,6 @@ def test_columns_without_names_are_numbered(tmp_path):
     assert list(pd.read_csv(tmp_path / "a.csv")["feature"]) == ["x0", "x1", "x2", "x3"]
     with pytest.raises(InvalidDataError, match="columns have names"):
         export(release, tmp_path / "a.plink")
-    with pytest.raises(InvalidDataError, match="columns have names"):
-        annotate(anndata.AnnData(ROWS), release)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -87,35 +80,8 @@ def test_a_covariance_is_a_matrix_with_names(suffix, tmp_path):
     frame = frame.set_index("feature")
     assert list(frame) == list(frame.index) == NAMES
     assert frame.to_numpy() == pytest.approx(release.arrays["covariance"], rel=1e-15)
-    for other in ("onnx", "plink"):
-        with pytest.raises(InvalidParameterError, match="no components"):
-            export(release, tmp_path / "c", other)
-
-
-def run(path, rows):
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    return session.run(["scores"], {"rows": rows})[0]
-
-
-@pytest.mark.parametrize("which", ["release", "left_out"])
-def test_onnx_gives_the_scores(which, request, tmp_path):
-    release = request.getfixturevalue(which)
-    (path,) = export(release, tmp_path / "model.onnx")
-    assert run(path, ROWS) == pytest.approx(release.transform(ROWS), rel=1e-10, abs=1e-10)
-    model = onnx.load(path)
-    assert model.doc_string == release.guarantee.sentence()
-    (names,) = [p.value for p in model.metadata_props if p.key == "feature_names"]
-    assert json.loads(names) == NAMES
-
-
-def test_onnx_fills_empty_cells_as_the_fit_was_told(release, tmp_path):
-    holes = ROWS.copy()
-    holes[::2, 0] = np.nan
-    (path,) = export(release, tmp_path / "plain.onnx")
-    assert np.isnan(run(path, holes)[::2]).all()
-    filling = replace(release, settings={**release.settings, "on_missing": "centre"})
-    (path,) = export(filling, tmp_path / "filling.onnx")
-    assert run(path, holes) == pytest.approx(filling.transform(holes), rel=1e-10, abs=1e-10)
+    with pytest.raises(InvalidParameterError, match="no components"):
+        export(release, tmp_path / "c", "plink")
 
 
 @pytest.mark.parametrize("which", ["release", "left_out"])
@@ -148,26 +114,6 @@ def test_plink_without_alleles_has_dots(release, tmp_path):
         export(spaced, tmp_path / "v.plink")
 
 
-def test_anndata_in_another_order_and_with_other_variables(release, tmp_path):
-    order = [2, 0, 3, 1]
-    shuffled = FRAME.iloc[:, order].assign(other=0.0)
-    adata = anndata.AnnData(shuffled.set_axis(shuffled.index.astype(str)))
-    annotate(adata, release)
-    stored = adata.uns["pca"]["eigenveil"]
-    scores = (adata.X - stored["mean"]) / stored["scale"] @ adata.varm["PCs"]
-    assert scores == pytest.approx(release.transform(ROWS), rel=1e-10)
-    assert not adata.varm["PCs"][4].any()
-    assert stored["statement"] == release.guarantee.sentence()
-    assert np.array_equal(adata.uns["pca"]["variance"], release.arrays["explained_variance"])
-    assert not adata.obsm  # scores are not private
-    adata.write_h5ad(tmp_path / "a.h5ad")
-    back = anndata.read_h5ad(tmp_path / "a.h5ad")
-    assert back.uns["pca"]["eigenveil"]["statement"] == release.guarantee.sentence()
-    assert set(back.uns["pca"]) == {"params", "variance", "variance_ratio", "eigenveil"}
-    with pytest.raises(InvalidDataError, match="1 of the 4 columns"):
-        annotate(adata[:, 1:].copy(), release)
-
-
 def test_exports_never_overwrite(release, tmp_path):
     (tmp_path / "a.csv.statement.txt").write_text("mine")
     with pytest.raises(InvalidParameterError, match="exists already"):
@@ -188,31 +134,16 @@ def test_a_full_disk_leaves_no_half_exports(release, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["a.xlsx", "a"])
 def test_unknown_formats_name_the_known(release, tmp_path, name):
-    with pytest.raises(InvalidParameterError, match="csv, parquet, onnx, plink"):
+    with pytest.raises(InvalidParameterError, match="csv, parquet, plink"):
         export(release, tmp_path / name)
     with pytest.raises(InvalidParameterError, match="leave them out"):
         export(release, tmp_path / "a.csv", alleles=["A"] * 4)
 
 
-@pytest.mark.parametrize(("suffix", "package"), [("parquet", "pyarrow"), ("onnx", "onnx")])
-def test_a_missing_extra_is_named(release, tmp_path, suffix, package, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, package, None)
-    with pytest.raises(MissingExtraError, match=rf"eigenveil\[{suffix}\]"):
-        export(release, tmp_path / f"a.{suffix}")
-
-
-def test_onnx_has_no_score_for_a_row_that_is_not_finite(release, tmp_path):
-    """NaN in all of them, as `transform` has it; the rows beside it keep theirs."""
-    rows = ROWS.copy()
-    rows[0, 1], rows[1, 0], rows[2, 3], rows[3, :2] = np.inf, -np.inf, np.nan, [np.inf, -np.inf]
-    rows[4] = 1e308  # overflows on the way
-    axis = {**release.arrays, "components": np.array([[1.0, 0, 0, 0], [0, 1.0, 0, 0]])}
-    for arrays in (release.arrays, axis):
-        told = replace(release, arrays=arrays, settings={**release.settings, "on_invalid": "zero"})
-        (path,) = export(told, tmp_path / f"{id(arrays)}.onnx")
-        expected = told.transform(rows)
-        assert np.isnan(expected[:4]).all()
-        assert run(path, rows) == pytest.approx(expected, rel=1e-10, abs=1e-10, nan_ok=True)
+def test_a_missing_extra_is_named(release, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"eigenveil\[parquet\]"):
+        export(release, tmp_path / "a.parquet")
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+x", "-x", "@x", "\tx"])
@@ -255,11 +186,10 @@ def test_plink_takes_no_control_characters(release, tmp_path, name):
         export(named(release, name, "b", "c", "d"), tmp_path / "a.plink")
 
 
-@pytest.mark.parametrize("form", ["onnx", "plink"])
-def test_weights_that_no_number_can_hold(release, tmp_path, form):
+def test_weights_that_no_number_can_hold(release, tmp_path):
     tiny = replace(release, arrays={**release.arrays, "scale": np.full(4, 1e-310)})
     with pytest.raises(InvalidDataError, match="export parquet instead"):
-        export(tiny, tmp_path / "a", form)
+        export(tiny, tmp_path / "a", "plink")
     export(tiny, tmp_path / "a", "parquet")
 
 

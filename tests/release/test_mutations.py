@@ -233,7 +233,7 @@ def test_the_commands_say_in_one_line_what_cannot_be_done(kind, count, tmp_path)
             ["inspect", folder],
             ["report", folder, "-o", page, *(["--figures", figures] if at % 8 == 0 else [])],
             ["export", folder, tmp_path / f"{at}.csv"],
-            ["export", folder, tmp_path / f"{at}.onnx"],
+            ["export", folder, tmp_path / f"{at}.parquet"],
             ["transform", folder, tmp_path / "rows.npy"],
         ):
             with warnings.catch_warnings():

@@ -8,7 +8,6 @@ from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.release import (
     conditional_means,
     factor_analysis,
-    least_variance_weights,
     mahalanobis,
     partial_correlation_threshold,
     partial_correlations,
@@ -56,13 +55,6 @@ def test_empty_cells_are_filled_by_their_conditional_mean():
         conditional_means(RELEASE, rows[:, :2])
 
 
-def test_weights_of_least_variance():
-    weights = least_variance_weights(RELEASE)
-    assert weights.sum() == pytest.approx(1.0)
-    for other in np.eye(3):
-        assert weights @ S @ weights <= other @ S @ other
-
-
 def test_other_releases_and_singular_ones_are_refused():
     components = PrivatePCA(1, rho=1.0, random_state=0).fit(ROWS).release_
     with pytest.raises(InvalidParameterError, match="covariance"):
@@ -70,8 +62,6 @@ def test_other_releases_and_singular_ones_are_refused():
     zero = PrivateCovariance(rho=1.0, mechanism="zero", row_norm=1.0, random_state=0).fit(ROWS)
     with pytest.raises(InvalidDataError, match="singular"):
         partial_correlations(zero.release_)
-    with pytest.raises(InvalidDataError, match="no positive variance"):
-        least_variance_weights(zero.release_)
 
 
 def test_standard_errors_are_those_of_the_noise():

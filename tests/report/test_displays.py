@@ -58,7 +58,7 @@ def test_the_scree_plot_draws_eigenvalues_and_the_floor():
     shown = drawn(ScreeDisplay.from_release(release))
     assert [bar.get_height() for bar in shown.bars_] == [3, 0.12, 0.05]
     assert colours(shown.bars_) == [SIGNAL, GREY, GREY]
-    assert set(shown.floor_.get_ydata()) == {0.1}
+    assert [set(line.get_ydata()) for line in shown.levels_] == [{0.1}, {0.2}]
     assert words(shown.ax_) == [
         "clear of noise",
         "not clear",
@@ -191,12 +191,13 @@ def test_displays_draw_where_they_are_told():
 
 
 def test_titles_are_optional():
-    kept = ScreeDisplay.from_release(components(np.eye(2), [1, 1])).spectrum
-    assert ScreeDisplay(kept).plot().ax_.get_title() == ""
-    loadings = LoadingsDisplay.from_release(components(np.eye(2), [1, 1])).loadings
-    assert LoadingsDisplay(loadings).plot().ax_.get_title() == ""
-    correlations = CovarianceDisplay.from_release(covariance(MATRIX)).correlations
-    assert CovarianceDisplay(correlations).plot().ax_.get_title() == ""
+    for drawn_of, release in (
+        (ScreeDisplay, components(np.eye(2), [1, 1])),
+        (LoadingsDisplay, components(np.eye(2), [1, 1])),
+        (CovarianceDisplay, covariance(MATRIX)),
+    ):
+        chart = drawn_of.from_release(release).chart
+        assert drawn_of(chart).plot().ax_.get_title() == ""
 
 
 @pytest.fixture

@@ -7,20 +7,24 @@ from eigenveil import PrivatePCA
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics import SimulationSource
 from eigenveil.papers.kpca import (
-    BoxedOjaPCA,
+    BoxedOja,
     BoxedTangentOja,
-    BoxedTangentOjaPCA,
     SpikedRate,
     printed_cost,
 )
+from eigenveil.privacy import Pure
 from eigenveil.rows import MatrixSource, open_rows
 from tests.mechanisms.test_dp_pca import CLIP, D, off, planes, spiked
 from tests.mechanisms.test_spread import gate
 
 
 def test_it_costs_what_adadpo_does_and_finds_the_plane():
-    mechanism = BoxedTangentOjaPCA.build(1.0, 0.01, 2)
-    assert mechanism.cost() == BoxedOjaPCA.build(1.0, 0.01, 2).cost() == printed_cost(1.0, 0.01)
+    mechanism = BoxedTangentOja(strength=Pure(1.0), delta=0.01, n_components=2)
+    assert (
+        mechanism.cost()
+        == BoxedOja(strength=Pure(1.0), delta=0.01, n_components=2).cost()
+        == printed_cost(1.0, 0.01)
+    )
     source = MatrixSource([planes(15 * mechanism.first_batch(D))], D)
     found = mechanism.run(source, CLIP, gate(mechanism))
     assert off(found.components, 2) < 0.1
@@ -29,9 +33,14 @@ def test_it_costs_what_adadpo_does_and_finds_the_plane():
 
 def test_with_the_papers_learning_rates_values_stay_those_of_the_warm_start():
     rate = SpikedRate(n=10**5, noise=0.05, leading=1.0, gap=1.0)
-    size = BoxedTangentOjaPCA.build(1.0, 0.01, 1).first_batch(D)
-    mechanism = BoxedTangentOjaPCA.build(
-        1.0, 0.01, 1, batch_size=size, schedule=rate, warm_batches=5
+    size = BoxedTangentOja(strength=Pure(1.0), delta=0.01, n_components=1).first_batch(D)
+    mechanism = BoxedTangentOja(
+        strength=Pure(1.0),
+        delta=0.01,
+        n_components=1,
+        batch_size=size,
+        schedule=rate,
+        warm_batches=5,
     )
     found = mechanism.run(open_rows(spiked(9 * size, sigma=0.05)), CLIP, gate(mechanism))
     assert off(found.components) < 0.3
@@ -40,7 +49,7 @@ def test_with_the_papers_learning_rates_values_stay_those_of_the_warm_start():
 
 def test_tangent_steps_see_nothing_along_the_basis():
     """Records that move along the released basis alone leave a tangent step as it is."""
-    mechanism = BoxedTangentOjaPCA.build(1.0, 0.01, 1, warm_batches=1)
+    mechanism = BoxedTangentOja(strength=Pure(1.0), delta=0.01, n_components=1, warm_batches=1)
     size = mechanism.first_batch(D)
     basis = np.eye(D)[:, :1]
     seen = []
@@ -72,4 +81,4 @@ def test_as_a_mechanism_of_the_estimator(monkeypatch):
     ).fit(rows)
     assert off(model.components_) < 0.2
     with pytest.raises(InvalidParameterError, match="histograms"):
-        BoxedTangentOjaPCA.build(1.0, 0.01, 1, centre="mean")
+        BoxedTangentOja(strength=Pure(1.0), delta=0.01, n_components=1, centre="mean")

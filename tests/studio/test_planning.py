@@ -133,9 +133,9 @@ def test_the_script_is_the_command(browser, ledger, monkeypatch, capsys):
     asked = []
 
     def fit(self, X, y=None, **more):
-        names = open_rows(X).feature_names if not hasattr(X, "feature_names") else X.feature_names
+        names = open_rows(X).schema.feature_names
         params = {k: str(v) for k, v in self.get_params().items() if k != "ledger"}
-        asked.append((params, names, str(X.protects)))
+        asked.append((params, names, str(open_rows(X).units.protects)))
         raise KeyboardInterrupt
 
     told = browser.tell("promise", **chosen(title="A 'title'", scale="private")).json()

@@ -16,32 +16,43 @@ from eigenveil.cli.options import (
     INVALID,
     JSON,
     LEDGER,
+    LOCATED,
     NAMES,
     PATH,
     ROW_NORM,
     SCALE_OF_STREAM,
     UNIT,
+    Option,
     beware,
     bewaring,
-    stated_budget,
+    numbers,
     with_options,
 )
 from eigenveil.cli.printing import say
-from eigenveil.cli.values import PerColumn, single_numbers
+from eigenveil.cli.values import single_numbers
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.text import plural
+
+_OUTPUT = click.option(
+    "-o", "--output", type=PATH, metavar="FOLDER", help="New folder for the release."
+)
+
+
+def _state(what: str) -> Option:
+    """Return the option for the file that is continued."""
+    return click.option(
+        "--state",
+        type=PATH,
+        metavar="FILE",
+        required=True,
+        help=f"File that keeps {what} between calls. It is PRIVATE.",
+    )
 
 
 @click.command("stream")
 @click.argument("data", required=False)
 @with_options(
-    click.option(
-        "--state",
-        type=PATH,
-        metavar="FILE",
-        required=True,
-        help="File that keeps the stream between calls. It is PRIVATE.",
-    ),
+    _state("the stream"),
     click.option("--k", type=click.IntRange(min=1), required=True, help="Number of components."),
     NAMES,
     *CELLS,
@@ -53,11 +64,7 @@ from eigenveil.text import plural
         help="How a batch corrects the components: oja, adaptive-oja or tangent-oja.",
     ),
     ROW_NORM,
-    click.option(
-        "--centring",
-        type=click.Choice(["none", "located"]),
-        help="How to find the centre; none takes the origin.",
-    ),
+    LOCATED,
     SCALE_OF_STREAM,
     *INVALID,
     UNIT,
@@ -77,7 +84,7 @@ from eigenveil.text import plural
     click.option("--finish", is_flag=True, help="Use the rows that wait, then close the stream."),
     LEDGER,
     *ABOUT,
-    click.option("-o", "--output", type=PATH, metavar="FOLDER", help="New folder for the release."),
+    _OUTPUT,
     CONFIG,
     JSON,
 )
@@ -102,12 +109,11 @@ def stream(
     Give the same options every time, or keep them in a file: --config FILE.
     """
     from eigenveil.cli.progress import watched
-    from eigenveil.cli.releasing import accounted, expected_size, keep, place_for, tell
+    from eigenveil.cli.releasing import accounted, expected_size, keep, place_for, put_budget, tell
     from eigenveil.cli.rows import ROW_OPTIONS, arrival_label, open_table
     from eigenveil.estimators.results import warn_of_components
     from eigenveil.estimators.streaming import StreamingPCA
     from eigenveil.privacy.account import Account
-    from eigenveil.privacy.budget import Budget
     from eigenveil.release.content import ABOUT as WORDS
     from eigenveil.release.content import about_settings
 
@@ -120,8 +126,7 @@ def stream(
         )
     with nullcontext() if output is None else place_for(output) as place:
         account = None if ledger is None else Account(ledger)
-        budget = Budget(**stated_budget(ctx)).as_dict()
-        options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
+        budget = put_budget(ctx, options)
         if options["scale"] is not None:
             options["scale"] = single_numbers(options["scale"])
         for name in ("on_invalid", "on_missing"):
@@ -162,13 +167,7 @@ def stream(
 @click.command("watch")
 @click.argument("data", required=False)
 @with_options(
-    click.option(
-        "--state",
-        type=PATH,
-        metavar="FILE",
-        required=True,
-        help="File that keeps the days between calls. It is PRIVATE.",
-    ),
+    _state("the days"),
     click.option(
         "--horizon",
         type=click.IntRange(1, 10_000),
@@ -189,18 +188,8 @@ def stream(
         type=float,
         help="Clip rows at this distance from the centre. A covariance needs it.",
     ),
-    click.option(
-        "--centre",
-        type=PerColumn(1, "numbers or name=number,name=number"),
-        metavar="NUMBERS|name=number,...",
-        help="Public centre of the rows; the origin by default.",
-    ),
-    click.option(
-        "--scale",
-        type=PerColumn(1, "numbers or name=number,name=number"),
-        metavar="NUMBERS|name=number,...",
-        help="Divide columns by these numbers.",
-    ),
+    numbers("--centre", "Public centre of the rows; the origin by default."),
+    numbers("--scale", "Divide columns by these numbers."),
     UNIT,
     click.option(
         "--days-per-group",
@@ -214,7 +203,7 @@ def stream(
         help="Name of the day; by default that of its file. A second day of this name is refused.",
     ),
     LEDGER,
-    click.option("-o", "--output", type=PATH, metavar="FOLDER", help="New folder for the release."),
+    _OUTPUT,
     CONFIG,
     JSON,
 )
@@ -240,17 +229,15 @@ def watch(
     --config FILE.
     """
     from eigenveil.cli.progress import watched
-    from eigenveil.cli.releasing import accounted, expected_size, keep, place_for, tell
+    from eigenveil.cli.releasing import accounted, expected_size, keep, place_for, put_budget, tell
     from eigenveil.cli.rows import arrival_label, open_table
     from eigenveil.estimators.continual import ContinualCovariance, ContinualPCA
     from eigenveil.privacy.account import Account
-    from eigenveil.privacy.budget import Budget
 
     written = {name: options.pop(name) for name in ("censored", "as_number", "decimal", "encoding")}
     with nullcontext() if output is None else place_for(output) as place:
         account = None if ledger is None else Account(ledger)
-        budget = Budget(**stated_budget(ctx)).as_dict()
-        options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
+        budget = put_budget(ctx, options)
         for name in ("scale", "centre"):
             if options[name] is not None:
                 options[name] = single_numbers(options[name])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from eigenveil.cli.federate_run import answer_all, ledger_standing
+from eigenveil.cli.federate_run import Told, answer_all, ledger_standing
 from eigenveil.cli.federate_status import asked_for
 from eigenveil.cli.options import beware
 from eigenveil.cli.printing import say, say_json
@@ -30,6 +30,7 @@ from eigenveil.federated.secure.owner import SecureOwner
 from eigenveil.privacy.accounting import epsilon_of
 from eigenveil.privacy.budget import stated
 from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy.ledger_file import Entry
 from eigenveil.release.signature import private_key
 from eigenveil.storage.durable import alone
 from eigenveil.storage.paths import require_new
@@ -219,44 +220,31 @@ def _show(agreement: SecureAgreement) -> None:
     say(f"fingerprint  {agreement.fingerprint}")
 
 
-class _Told:
-    """An owner whose terminal says what it was asked and what that cost."""
+class _ToldOwner(Told):
+    """An owner whose sums are masked."""
+
+    kinds = (Agreed, Ready, Upload)
 
     def __init__(self, owner: SecureOwner, ledger: Ledger) -> None:
-        self._owner, self._ledger = owner, ledger
+        super().__init__(owner, ledger)
+        self._steps = owner.agreement.steps
         self.uploads = 0
-        self.refused: Code | None = None
-        self._said = ""
 
-    def answer(self, question: bytes) -> bytes:
-        before = len(self._ledger.entries)
-        answer = self._owner.answer(question)
-        paid = self._ledger.entries[before:]
-        try:
-            sent = decode(answer, Agreed, Ready, Upload)
-        except ProtocolError as refused:
-            outcome = f"refused ({refused.code})"
-            if refused.code not in (Code.MALFORMED, Code.VERSION):  # which say more of the server
-                self.refused = refused.code
-        else:
-            self.refused = None
-            self.uploads += isinstance(sent, Upload) and bool(paid)
-            outcome = _OUTCOMES[type(sent)]
-            if isinstance(sent, Upload) and not paid:
-                outcome = "sent the stored sum again"
-        charged = f"charged; {self._ledger.summary()}" if paid else "nothing charged"
-        line = f"asked {self._asked(question)}: {outcome}; {charged}"
-        if line != self._said:  # a server may ask the same for as long as it likes
-            say(line, err=True)
-        self._said = line
-        return answer
+    def _outcome(self, sent: Any, paid: bool) -> str:
+        if isinstance(sent, Upload) and not paid:
+            return "sent the stored sum again"
+        self.uploads += isinstance(sent, Upload)
+        return _OUTCOMES[type(sent)]
+
+    def _charge(self, spent: Sequence[Entry]) -> str:
+        return f"charged; {self._ledger.summary()}"
 
     def _asked(self, question: bytes) -> str:
         try:
             asked: Any = decode(question, SumInvitation, SumQuestion, Roll)
             if isinstance(asked, SumInvitation):
                 return asked_for("join")
-            step = self._owner.agreement.steps[asked.step]
+            step = self._steps[asked.step]
         except (ProtocolError, IndexError):
             return "something unreadable"
         return asked_for(f"{'upload' if isinstance(asked, Roll) else 'ready'}-{step.name}")
@@ -288,7 +276,7 @@ def run_secure_client(chosen: SecureClientConfiguration, *, insecure: bool, as_j
         )
         beware(agreement.budget.as_dict())
         say(f"agreement    {agreement.fingerprint}", err=True)
-        told = _Told(owner, ledger)
+        told = _ToldOwner(owner, ledger)
         answer_all(
             told,
             chosen.name,
@@ -306,7 +294,7 @@ def _say(line: str) -> None:
 
 
 def _close(
-    chosen: SecureClientConfiguration, told: _Told, ledger: Ledger, *, as_json: bool
+    chosen: SecureClientConfiguration, told: _ToldOwner, ledger: Ledger, *, as_json: bool
 ) -> None:
     """Say what the owner has sent, what it refused, and what its ledger has left."""
     agreement, refused = chosen.agreement, told.refused

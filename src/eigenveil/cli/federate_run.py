@@ -3,11 +3,12 @@
 What is printed is for the owner's eyes. The server gets answers and codes.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
@@ -21,7 +22,7 @@ from eigenveil.cli.summary import headed, owners
 from eigenveil.exceptions import FederationConnectionError, InvalidParameterError
 from eigenveil.federated.agreement import Agreement
 from eigenveil.federated.codes import Code, ProtocolError
-from eigenveil.federated.configuration import ClientConfiguration, ServerConfiguration
+from eigenveil.federated.configuration import ClientConfiguration, Connection, ServerConfiguration
 from eigenveil.federated.coordinator import Coordinator
 from eigenveil.federated.journal import Event, Happening, Journal
 from eigenveil.federated.messages import (
@@ -36,7 +37,7 @@ from eigenveil.federated.messages import (
     largest_size,
     readable_size,
 )
-from eigenveil.federated.owner import Owner
+from eigenveil.federated.owner import Answerer, Owner
 from eigenveil.privacy.accounting import compose, epsilon_of
 from eigenveil.privacy.guarantee import Guarantee, guarantee_from_dict
 from eigenveil.privacy.ledger import Ledger
@@ -49,7 +50,6 @@ from eigenveil.storage.reservation import abandon
 from eigenveil.text import plural, typed
 
 if TYPE_CHECKING:
-    from eigenveil.federated.configuration import SecureClientConfiguration
     from eigenveil.federated.secure.agreement import SecureAgreement
 
 
@@ -60,61 +60,82 @@ _QUESTIONS = {
 }
 
 
-class _Told:
+class Told(ABC):
     """An owner whose terminal says what it was asked and what that cost."""
 
-    def __init__(self, owner: Owner, ledger: Ledger) -> None:
+    kinds: ClassVar[tuple[type[Message], ...]]  # of answers
+
+    def __init__(self, owner: Answerer, ledger: Ledger) -> None:
         self._owner, self._ledger = owner, ledger
-        self.promise: Guarantee | None = None  # of what was sent; the newest covers all
         self.refused: Code | None = None  # the newest answer, if it was none
         self._said = ""
 
     def answer(self, question: bytes) -> bytes:
+        """Answer, and say what was asked, what was sent and what was charged."""
         before = len(self._ledger.entries)
         answer = self._owner.answer(question)
         spent = self._ledger.entries[before:]
         try:
-            sent = decode(answer, Declaration, BasisAnswer, ValuesAnswer)
+            sent: Any = decode(answer, *self.kinds)
         except ProtocolError as refused:
             outcome = f"refused ({refused.code})"
             if refused.code not in (Code.MALFORMED, Code.VERSION):  # which say more of the server
                 self.refused = refused.code
         else:
             self.refused = None
-            outcome = _outcome(sent, bool(spent))
-            if isinstance(sent, (BasisAnswer, ValuesAnswer)):
-                self.promise = guarantee_from_dict(dict(sent.guarantee))
+            outcome = self._outcome(sent, bool(spent))
         charged = self._charge(spent) if spent else "nothing charged"
-        line = f"asked {_asked(question)}: {outcome}; {charged}"
+        line = f"asked {self._asked(question)}: {outcome}; {charged}"
         if line != self._said:  # a server may ask the same for as long as it likes
             say(line, err=True)
         self._said = line
         return answer
 
+    @abstractmethod
+    def _asked(self, question: bytes) -> str:
+        """Return what a question is about."""
+
+    @abstractmethod
+    def _outcome(self, sent: Any, paid: bool) -> str:
+        """Return what was sent."""
+
+    @abstractmethod
     def _charge(self, spent: Sequence[Entry]) -> str:
-        """Return what was charged just now, at the owner's delta, and in all."""
+        """Return what was charged just now, and in all."""
+
+
+class _ToldOwner(Told):
+    """An owner whose noise is its own."""
+
+    kinds = (Declaration, BasisAnswer, ValuesAnswer)
+
+    def __init__(self, owner: Owner, ledger: Ledger) -> None:
+        super().__init__(owner, ledger)
+        self._delta = owner.settings.delta
+        self.promise: Guarantee | None = None  # of what was sent; the newest covers all
+
+    def _asked(self, question: bytes) -> str:
+        try:
+            kinds = (Invitation, BasisQuestion, ValuesQuestion)
+            return _QUESTIONS[decode(question, *kinds).kind]
+        except ProtocolError:
+            return "something unreadable"
+
+    def _outcome(self, sent: Any, paid: bool) -> str:
+        if isinstance(sent, Declaration):
+            return (
+                f"declared {sent.n_records:,} {plural('record', sent.n_records)}, "
+                f"epsilon = {sent.epsilon:g}"
+            )
+        self.promise = guarantee_from_dict(dict(sent.guarantee))
+        return "answered" if paid else "sent the stored answer again"
+
+    def _charge(self, spent: Sequence[Entry]) -> str:
         if all(entry.is_note for entry in spent):
             return "paid for with the first answer"
-        delta = self._owner.settings.delta
-        epsilon = epsilon_of(compose(*(entry.cost for entry in spent)), delta)
-        return f"charged epsilon = {epsilon:.3g} at delta = {delta:g}; {self._ledger.summary()}"
-
-
-def _asked(question: bytes) -> str:
-    try:
-        kinds = (Invitation, BasisQuestion, ValuesQuestion)
-        return _QUESTIONS[decode(question, *kinds).kind]
-    except ProtocolError:
-        return "something unreadable"
-
-
-def _outcome(sent: Message, paid: bool) -> str:
-    if isinstance(sent, Declaration):
-        return (
-            f"declared {sent.n_records:,} {plural('record', sent.n_records)}, "
-            f"epsilon = {sent.epsilon:g}"
-        )
-    return "answered" if paid else "sent the stored answer again"
+        epsilon = epsilon_of(compose(*(entry.cost for entry in spent)), self._delta)
+        charged = f"charged epsilon = {epsilon:.3g} at delta = {self._delta:g}"
+        return f"{charged}; {self._ledger.summary()}"
 
 
 def run_client(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
@@ -134,7 +155,7 @@ def run_client(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) ->
             face="file",
         )
         beware(settings.budget.as_dict())
-        told = _Told(owner, ledger)
+        told = _ToldOwner(owner, ledger)
         answer_all(told, settings.owner, chosen, insecure=insecure, n_columns=n_columns)
         _close(chosen, told, ledger, as_json=as_json)
         if told.refused is not None:
@@ -150,9 +171,9 @@ def ledger_standing(ledger: Ledger) -> Callable[[], str]:
 
 
 def answer_all(
-    told: Any,
+    told: Told,
     name: str,
-    chosen: "ClientConfiguration | SecureClientConfiguration",
+    chosen: Connection,
     *,
     insecure: bool,
     n_columns: int,
@@ -188,7 +209,7 @@ def _say(line: str) -> None:
     say(line, err=True)
 
 
-def _close(chosen: ClientConfiguration, told: _Told, ledger: Ledger, *, as_json: bool) -> None:
+def _close(chosen: ClientConfiguration, told: _ToldOwner, ledger: Ledger, *, as_json: bool) -> None:
     """Say what the owner has promised, what it refused, and what its ledger has left."""
     promise, refused = told.promise, told.refused
     if as_json:

@@ -59,19 +59,12 @@ def line(event: Event, agreed: "Agreement | SecureAgreement") -> str:
                 f"epsilon = {said.epsilon:g}, delta = {said.delta:g}, by {said.mechanism}"
                 f"{f' ({doubts})' if doubts else ''}"
             )
-        case Happening.ASKED:
-            return f"round {event.round}: asking {asked_for(event.round)}"
-        case Happening.ANSWERED:
-            return f"{owner} answered {event.round}"
         case Happening.LEFT_OUT:
             assert event.code is not None  # the journal's writer sees to it
             return f"{owner} left out of {event.round}: {event.code.explanation} ({event.code})"
-        case Happening.CLOSED:
-            return f"round {event.round} closed"
         case Happening.RELEASED:
             return f"released, fingerprint {event.data.decode()}"
-        case Happening.DISMISSED:
-            return "owners told that nothing more will be asked"
+    return _brief(event)
 
 
 def history(events: Sequence[Event]) -> list[dict[str, str]]:

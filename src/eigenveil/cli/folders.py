@@ -172,7 +172,7 @@ def report(folder: Path, output: Path | None, ledger: Path | None, figures: Path
         say(path)
 
 
-FORMATS = ("csv", "parquet", "onnx", "plink")
+FORMATS = ("csv", "parquet", "plink")
 
 
 @click.command("export")
@@ -187,9 +187,8 @@ def export(folder: Path, file: Path, format: str | None) -> None:
     """Write a release FOLDER to a new FILE for other tools.
 
     Prints what was written. Tables (csv, parquet) hold mean, scale and loadings of each column, or
-    the covariance. onnx holds the map from rows to scores, plink the weights for plink2 --score.
-    The promise goes with each: inside, or in FILE.statement.txt. An export cannot be verified: hand
-    out the release too.
+    the covariance; plink holds the weights for plink2 --score. The promise goes with each: inside,
+    or in FILE.statement.txt. An export cannot be verified: hand out the release too.
     """
     from eigenveil.release.artefact import Release
     from eigenveil.release.export import export

@@ -15,7 +15,7 @@ from eigenveil.cli.printing import say, say_json
 from eigenveil.exceptions import GapTooSmallError, InvalidParameterError, VerificationError
 
 if TYPE_CHECKING:
-    from eigenveil.mechanisms.registry import Entry
+    from eigenveil.mechanisms.registry import Mechanism
 
 
 _SHOWN = ("releases", "name", "guarantee", "needs_bounds", "numerics", "about")
@@ -122,7 +122,7 @@ def audit(
         say(f"{mechanism}: {report}")
 
 
-def _entry(mechanism: str, of: str | None) -> "Entry":
+def _entry(mechanism: str, of: str | None) -> "Mechanism":
     from eigenveil.mechanisms.registry import entries
     from eigenveil.privacy.guarantee import Kind
 
@@ -146,7 +146,7 @@ def _entry(mechanism: str, of: str | None) -> "Entry":
     return attacked
 
 
-def _runs(attacked: "Entry", budget: dict[str, float | None]) -> tuple[Any, Any]:
+def _runs(attacked: "Mechanism", budget: dict[str, float | None]) -> tuple[Any, Any]:
     """Return one run on the first or second table, as a flat array, and the claimed cost."""
     import numpy as np
 

@@ -219,22 +219,31 @@ BOUNDS = click.option(
     metavar="LOW,HIGH|name=low:high,...",
     help="Public range of the columns. Never take it from the data.",
 )
-CENTRING = click.option(
-    "--centring",
-    type=click.Choice(["none", "mean", "located", "paired"]),
-    help="How to find the centre; none takes the origin. Chosen for you by default.",
-)
+
+
+def _centring(*ways: str, more: str = "") -> Option:
+    help = f"How to find the centre; none takes the origin.{more}"
+    return click.option("--centring", type=click.Choice(["none", *ways]), help=help)
+
+
+CENTRING = _centring("mean", "located", "paired", more=" Chosen for you by default.")
+LOCATED = _centring("located")
+
+
+def numbers(name: str, help: str, *words: str) -> Option:
+    """Return an option of numbers for columns, or of one of some words."""
+    kinds = ", ".join((*words, "numbers or name=number,name=number"))
+    metavar = "|".join((*words, "NUMBERS", "name=number,..."))
+    return click.option(name, type=PerColumn(1, kinds, *words), metavar=metavar, help=help)
 
 
 def _scale(default: str) -> Option:
     """Return the option for scales; ``default`` says what happens without it."""
-    return click.option(
-        "--scale",
-        type=PerColumn(1, "private, same, numbers or name=number,name=number", "private", "same"),
-        metavar="private|same|NUMBERS|name=number,...",
-        help="Divide columns by these numbers. private finds them; same takes columns as they are, "
-        f"in one unit. {default}",
+    told = (
+        "Divide columns by these numbers. private finds them; same takes columns as they are, in "
+        "one unit."
     )
+    return numbers("--scale", f"{told} {default}", "private", "same")
 
 
 SCALE_OF_COMPONENTS = _scale(

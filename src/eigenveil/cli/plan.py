@@ -489,13 +489,14 @@ def size_of(
     from eigenveil.cli.rows import ROW_OPTIONS, open_table
     from eigenveil.exact.gram import public_rows
     from eigenveil.planning.request import encoded_scale
+    from eigenveil.rows.base import with_one_level_each
 
     text: Any = "invalid" if options["on_invalid"] == "zero" else "refused"
     source = open_table(data, text=text, **{name: options[name] for name in ROW_OPTIONS})
-    source = source.with_one_level_each()
+    source = with_one_level_each(source)
     if rows is None and neighbours.count_is_public:
         with watched(source, count_is_public=options["unit"] is None) as counted:
             rows = public_rows(counted)
-    known = encoded_scale(source.feature_names, source.encoding)
+    known = encoded_scale(source.schema.feature_names, source.schema.encoding)
     encoded = 0 if known is None else int((known > 0).sum())
-    return rows, source.feature_names, source.n_columns, encoded
+    return rows, source.schema.feature_names, source.n_columns, encoded

@@ -28,7 +28,6 @@ def watched(
 ) -> Iterator["RowSource"]:
     """Yield the same source, telling how far each pass over it is.
 
-    The object stays what it is, so that it still answers whether the number of rows is known.
     A program asks for lines of JSON: passes begun, rows read and rows in all, where they are
     public.
     """
@@ -36,15 +35,14 @@ def watched(
         yield source
         return
     show = _line if as_lines else _bar
-    read = source.chunks
     passes = 0
 
-    def chunks() -> Iterator[Any]:
+    def watch(read: "RowSource") -> Iterator[Any]:
         nonlocal passes
         passes += 1
         rows, shown = 0, -_EVERY
-        length = source.n_rows if count_is_public else None
-        for chunk in read():
+        length = read.n_rows if count_is_public else None
+        for chunk in read.chunks():
             now = time.monotonic()
             if now - shown >= _EVERY and (count_is_public or not rows):
                 show(passes, rows if count_is_public else None, length)
@@ -53,7 +51,7 @@ def watched(
             yield chunk
         show(None, None, None)
 
-    source.chunks = chunks  # type: ignore[method-assign]
+    source.watch = watch
     try:
         yield source
     finally:

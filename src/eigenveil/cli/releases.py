@@ -16,6 +16,7 @@ from eigenveil.cli.options import (
     INVALID,
     JSON,
     LEDGER,
+    LOCATED,
     NAMES,
     OUTPUT,
     SCALE_OF_COMPONENTS,
@@ -27,6 +28,7 @@ from eigenveil.cli.options import (
     UNIT,
     VARIANCES,
     K,
+    numbers,
     of_release,
     with_options,
 )
@@ -91,12 +93,7 @@ def covariance(ctx: click.Context, /, data: str, **options: Any) -> None:
         metavar="LOW,HIGH",
         help="Public range of the target; needed for small tables only.",
     ),
-    click.option(
-        "--scale",
-        type=PerColumn(1, "private, numbers or name=number,name=number", "private"),
-        metavar="private|NUMBERS|name=number,...",
-        help="Divide columns by these numbers; private finds them.",
-    ),
+    numbers("--scale", "Divide columns by these numbers; private finds them.", "private"),
     click.option("--row-norm", type=float, metavar="R", help="Clip scaled rows at this length."),
     click.option(
         "--alpha",
@@ -105,11 +102,7 @@ def covariance(ctx: click.Context, /, data: str, **options: Any) -> None:
         help="Ridge penalty, as a share of the mean squared length of rows. Found by default.",
     ),
     ADJACENCY,
-    click.option(
-        "--centring",
-        type=click.Choice(["none", "located"]),
-        help="How to find the centre of the features; none takes the origin.",
-    ),
+    LOCATED,
     click.option(
         "--means-alone",
         is_flag=True,
@@ -143,16 +136,14 @@ def regress(
     DATA is a CSV or parquet file, or - for a CSV table on standard input (held in memory). Give a
     budget, a target and a new folder. No bounds are needed.
     """
-    from eigenveil.cli.options import stated_budget
     from eigenveil.cli.progress import watched
-    from eigenveil.cli.releasing import accounted, expected_size, keep, place_for, tell
+    from eigenveil.cli.releasing import accounted, expected_size, keep, place_for, put_budget, tell
     from eigenveil.cli.rows import ROW_OPTIONS, open_table
     from eigenveil.cli.values import per_column
     from eigenveil.estimators.regression import PrivateRegression
     from eigenveil.mechanisms.linear_rows import reordered
     from eigenveil.privacy.account import Account
     from eigenveil.privacy.adjacency import Adjacency
-    from eigenveil.privacy.budget import Budget
     from eigenveil.release.content import ABOUT as SAID
     from eigenveil.release.content import about_settings
     from eigenveil.release.signature import private_key
@@ -161,8 +152,7 @@ def regress(
     with place_for(output) as place:
         key = None if sign is None else private_key(sign)
         account = None if ledger is None else Account(ledger)
-        budget = Budget(**stated_budget(ctx)).as_dict()
-        options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
+        put_budget(ctx, options)
         given = {name: value for name, value in options.items() if value is not None}
         wanted = None if columns is None else (*dict.fromkeys((*columns, *target)),)
         zero = given.get("on_invalid") == "zero"
@@ -170,7 +160,7 @@ def regress(
         rows = {name: given.pop(name, None) for name in ROW_OPTIONS if name in given}
         with asking_for_regression(target):
             source = open_table(data, text=text, columns=wanted, unit=unit, **rows)
-        names = reordered(source, target).feature_names or ()
+        names = reordered(source, target).schema.feature_names or ()
         features = names[: -len(target)]
         for name, among in (("bounds", features), ("scale", features), ("target_bounds", target)):
             if name in given:

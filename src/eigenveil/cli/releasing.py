@@ -187,6 +187,13 @@ def release(
             tell(released, output, account, sign, as_json=as_json)
 
 
+def put_budget(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:
+    """Put the stated budget, and no other notion, into the options of an estimator; return it."""
+    budget = Budget(**stated_budget(ctx)).as_dict()
+    options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
+    return budget
+
+
 def prepared(
     estimator: type[PrivatePCA] | type[PrivateCovariance],
     ctx: click.Context,
@@ -198,19 +205,18 @@ def prepared(
 
     Everything that the options of a command can get wrong is refused here; nothing is charged.
     """
-    budget = Budget(**stated_budget(ctx)).as_dict()
-    options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
+    put_budget(ctx, options)
     given = {name: value for name, value in options.items() if value is not None}
     text: Literal["refused", "invalid"] = "refused"
     if given.get("on_invalid") == "zero":
         text = "invalid"
     source = open_table(data, text=text, **{n: given.pop(n, None) for n in ROW_OPTIONS})
     if "bounds" in given:
-        given["bounds"] = per_column("--bounds", given["bounds"], source.feature_names)
+        given["bounds"] = per_column("--bounds", given["bounds"], source.schema.feature_names)
     if "scale" in given:
         given["scale"] = single_numbers(given["scale"])
     elif estimator is PrivatePCA:
-        named = source.feature_names is not None
+        named = source.schema.feature_names is not None
         given["scale"] = default_scale(source.n_columns, given, named=named)
     chosen = given.pop("mechanism_options", ())
     releases = "components" if estimator is PrivatePCA else "covariance"
@@ -222,7 +228,7 @@ def prepared(
 
 def _size(private: PrivatePCA | PrivateCovariance, source: RowSource) -> int:
     """Return the size of the release that an estimator would make, whatever the rows are."""
-    d, names = source.n_columns, source.feature_names
+    d, names = source.n_columns, source.schema.feature_names
     if isinstance(private, PrivateCovariance):
         return expected_size("covariance", d, d, names)
     k = private.n_components

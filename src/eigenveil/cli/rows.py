@@ -69,8 +69,8 @@ def open_table(
             option("unit"), " names a column of a file: save the table as CSV or parquet first"
         )
     source = _standard_input(stated) if data == "-" else open_rows(Path(data), **stated)
-    if text == "refused":
-        source.refuse_text()
+    if text == "refused" and source.table is not None:
+        source.table.refuse_text()
     return source
 
 

@@ -259,16 +259,14 @@ class Assignment(click.ParamType):  # type: ignore[type-arg]
 
 def configured(releases: Any, mechanism: str, options: Sequence[tuple[str, str]]) -> Any:
     """Return a mechanism by name, with options where any are given."""
-    from dataclasses import fields
-
-    from eigenveil.mechanisms.registry import entry
+    from eigenveil.mechanisms import registry
 
     if not options:
         return mechanism
     if mechanism == "auto":
         raise InvalidParameterError("--set gives options of one mechanism: add --mechanism NAME")
-    plain = entry(releases, mechanism)
-    known = {each.name: getattr(plain, each.name) for each in fields(plain)}
+    plain = registry.entry(releases, mechanism)
+    known = registry.options(plain)
     given: dict[str, Any] = {}
     for name, text in options:
         if name not in known:

@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -159,7 +160,7 @@ class DaskSource(PartedSource):
         ]
         parts = [delayed(gathered)([piece[q] for piece in pieces]) for q in range(count)]
         kept = _worked_out(persist, *parts, *others)
-        shuffled = DaskSource(kept[:count], self.n_columns, self.feature_names)
+        shuffled = DaskSource(kept[:count], self.n_columns, self.schema.feature_names)
         return PartedUnits(self, shuffled, unit), _computed(kept[count:])
 
     def _owners(self, ids: Any) -> list[Any]:
@@ -190,18 +191,8 @@ class FileParts(DaskSource):
     def __init__(self, file: RowSource, parts: Sequence[Any]) -> None:
         lengths = [part.n_rows for part in parts]
         known = None if None in lengths else lengths
-        super().__init__(parts, file.n_columns, file.feature_names, known)
-        self._file = file
-
-    @property
-    def encoding(self) -> dict[str, Any]:
-        """How columns of the files become features."""
-        return self._file.encoding
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What was done to cells of the files."""
-        return self._file.remarks
+        super().__init__(parts, file.n_columns, lengths=known)
+        self.schema = replace(file.schema, table_columns=())
 
     def by_label(self, unit: Unit) -> PartedUnits:
         """Return the rows by the persons that a column of the files names."""
@@ -285,10 +276,12 @@ def connected(address: str) -> Iterator[None]:
 
 def on_cluster(source: RowSource) -> RowSource:
     """Return the rows of parquet files as parts that workers read, who must see the same files."""
-    if source.undecided:
+    if source.schema.undecided:
         raise InvalidDataError("levels of categories are not found on a cluster: state them")
-    parts = source.plain.parts()
+    plain = source.plain
+    parts = getattr(plain, "parts", None)
     if parts is None:
         raise InvalidDataError("workers read parquet files that they all see: save the table so")
-    rows = FileParts(source.plain, parts)
-    return rows.by_label(source.protects) if source.protects.owns_many else rows
+    rows = FileParts(plain, parts())
+    unit = source.units.protects
+    return rows.by_label(unit) if unit.owns_many else rows

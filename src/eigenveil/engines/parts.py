@@ -11,6 +11,7 @@ passes or has other rows than is said of it: all are refused, as noise is calibr
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics import integers
 from eigenveil.numerics.integers import Integers
 from eigenveil.privacy.adjacency import GROUP, Unit
-from eigenveil.rows.base import RowSource, RowSum
+from eigenveil.rows.base import RowSource, RowSum, Schema, Units, fingerprint
 from eigenveil.rows.file_guard import Fingerprint, changed
 from eigenveil.rows.memory import ArraySource
 from eigenveil.rows.open import open_rows
@@ -53,7 +54,7 @@ class PartSum:
             raise InvalidDataError(
                 "a worker's BLAS does not add up integers exactly: install another numpy there"
             )
-        return SumsOfParts(self.what.of(source), np.array([[number, *source.fingerprint()]]))
+        return SumsOfParts(self.what.of(source), np.array([[number, *fingerprint(source)]]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class _Marked:
 
     def __call__(self, part: Any, given: Any) -> tuple[Any, NDArray[np.int64]]:
         source = opened_part(part)
-        return self.of_part(source, given), source.fingerprint()
+        return self.of_part(source, given), fingerprint(source)
 
 
 def opened_part(part: Any) -> RowSource:
@@ -101,7 +102,7 @@ class PartedSource(RowSource):
         lengths: Sequence[int] | None = None,
     ) -> None:
         self.n_columns = n_columns
-        self.feature_names = feature_names
+        self.schema = Schema(feature_names=feature_names)
         self._lengths = None if lengths is None else np.array(lengths, dtype=np.int64)
         self._first: NDArray[np.int64] | None = None  # fingerprints of all parts in the first pass
 
@@ -222,6 +223,24 @@ class _Nothing:
         return ()
 
 
+class UnitsOfParts(Units):
+    """Persons of rows in parts, all rows of a person in one of them."""
+
+    def __init__(self, parts: PartedSource, protects: Unit) -> None:
+        super().__init__(protects)
+        self._parts = parts
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of rows of each person, part by part. Private."""
+        return np.concatenate([np.empty(0, dtype=np.int64), *self.of_each_part])
+
+    @cached_property
+    def of_each_part(self) -> list[NDArray[np.int64]]:
+        """Number of rows of each person of every part. Private."""
+        return self._parts.of_every_part(sizes_of_part, [None] * self._parts.n_parts)
+
+
 class PartedUnits(UnitSource):
     """Rows in parts, all rows of a person in one of them.
 
@@ -236,25 +255,11 @@ class PartedUnits(UnitSource):
 
     """
 
+    units: UnitsOfParts
+
     def __init__(self, rows: PartedSource, shuffled: PartedSource, unit: Unit) -> None:
-        super().__init__(rows, unit)
+        super().__init__(rows, UnitsOfParts(shuffled, unit))
         self._shuffled = shuffled
-        self._sizes: list[NDArray[np.int64]] | None = None
-
-    @property
-    def unit_sizes(self) -> NDArray[np.int64]:
-        """Number of rows of each person, part by part. Private."""
-        return np.concatenate([np.empty(0, dtype=np.int64), *self._sizes_of_parts()])
-
-    def _sizes_of_parts(self) -> list[NDArray[np.int64]]:
-        if self._sizes is None:
-            nothing = [None] * self._shuffled.n_parts
-            self._sizes = self._shuffled.of_every_part(sizes_of_part, nothing)
-        return self._sizes
-
-    def count_units(self) -> int:
-        """Return the number of persons."""
-        return sum(map(len, self._sizes_of_parts()))
 
     def summed(self, what: RowSum) -> Sums:
         """Return a sum over all persons, each worked out where all rows of one lie. Private."""
@@ -262,7 +267,7 @@ class PartedUnits(UnitSource):
 
     def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
         """Fetch the parts one at a time, with the number of the person of each row."""
-        persons = [len(sizes) for sizes in self._sizes_of_parts()]
+        persons = [len(sizes) for sizes in self.units.of_each_part]
         before = np.cumsum(persons) - persons
         for number, chunk, units in self._shuffled.one_by_one():
             assert units is not None  # of a source of units
@@ -271,4 +276,4 @@ class PartedUnits(UnitSource):
 
 def sizes_of_part(part: RowSource, _: None) -> NDArray[np.int64] | None:
     """Return the number of rows of each person of a part."""
-    return part.unit_sizes
+    return part.units.sizes

@@ -8,11 +8,11 @@ _HOMES = {
     "daily": "DailyEstimator",
     "intervals": "intervals",
     "pca": "PrivatePCA",
-    "persons": "Arrival StreamPersons",
+    "persons": "Arrival Persons",
     "preprocessing": "PrivatePreprocessor",
     "regression": "PrivateRegression",
     "results": "component_result",
-    "state": "DailyState Stream",
+    "state": "DailyProgress State StreamProgress",
     "stream_run": "StreamRun planned",
     "streaming": "StreamingPCA",
 }

@@ -39,7 +39,7 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.report.views import unknown_turns
-from eigenveil.rows.base import RowSource
+from eigenveil.rows.base import RowSource, decided, with_one_level_each
 from eigenveil.rows.columns import parsed_encode
 from eigenveil.rows.features import DaysSince, Feature, Levels
 from eigenveil.rows.frames import as_table, is_frame, native
@@ -73,8 +73,8 @@ def open_table(
     if is_streamed(X):
         source = open_rows(X)
         require_hidden_count(source, adjacency)  # before a first chunk shows that there is one
-        if getattr(estimator, "on_invalid", "zero") == "raise":
-            source.refuse_text()  # which would be refused anyway
+        if getattr(estimator, "on_invalid", "zero") == "raise" and source.table is not None:
+            source.table.refuse_text()  # which would be refused anyway
         name_columns(estimator, source)
     else:
         source = ArraySource(check_table(estimator, X, reset=True))
@@ -84,9 +84,9 @@ def open_table(
 def name_columns(estimator: BaseEstimator, source: RowSource) -> None:
     """Set ``n_features_in_`` and ``feature_names_in_``, and how text became numbers."""
     estimator.n_features_in_ = source.n_columns
-    if source.feature_names is not None:
-        estimator.feature_names_in_ = np.array(source.feature_names, dtype=object)
-    estimator.encoding_ = source.encoding
+    if source.schema.feature_names is not None:
+        estimator.feature_names_in_ = np.array(source.schema.feature_names, dtype=object)
+    estimator.encoding_ = source.schema.encoding
 
 
 def check_table(estimator: BaseEstimator, X: Any, *, reset: bool) -> NDArray[Any]:
@@ -110,8 +110,8 @@ def check_columns(estimator: BaseEstimator, source: RowSource) -> None:
             f"fit {estimator.n_features_in_}: choose the same ones"
         )
     fitted: Any = getattr(estimator, "feature_names_in_", None)
-    known = source.feature_names is not None and fitted is not None
-    if known and tuple(fitted) != source.feature_names:
+    known = source.schema.feature_names is not None and fitted is not None
+    if known and tuple(fitted) != source.schema.feature_names:
         raise InvalidDataError(
             "the columns are not those of the fit, in the same order: choose those"
         )
@@ -124,8 +124,7 @@ def per_row(
     check_is_fitted(estimator)
     if not is_streamed(X):
         return of_rows(check_table(estimator, X, reset=False))
-    source = open_rows(X).plain
-    source = source.decided(getattr(estimator, "levels_", {}))
+    source = decided(open_rows(X).plain, getattr(estimator, "levels_", {}))
     check_columns(estimator, source)
     none = of_rows(np.empty((0, source.n_columns)))
     return np.concatenate([none, *map(of_rows, source.tables())])
@@ -175,12 +174,12 @@ class ScoreKinds:
         if isinstance(show_scores, (bool, np.bool_)):
             return None
         column, feature = _parsed(show_scores)
-        columns = source.table_columns
+        columns = source.schema.table_columns
         if not columns or not source.rereadable:
             raise InvalidDataError(_BY, " names a column of a table: ", _NAMED_TABLE)
         if column not in columns:
             raise InvalidDataError(f"no column {column!r}: {did_you_mean(column, columns)}")
-        encoded = source.encoding.get(column, {}).get("levels")
+        encoded = source.schema.encoding.get(column, {}).get("levels")
         if isinstance(feature, Levels):
             found = cls(column, feature.levels)
         else:
@@ -259,7 +258,7 @@ def foresee_release(
 
         search = LevelSearch(budget=asked["budget"], columns=columns)
         asked |= {"left": search.left()}
-        source = source.with_one_level_each()
+        source = with_one_level_each(source)
         name_columns(estimator, source)
     else:
         source = _of_kinds(estimator, source, kinds, asked)
@@ -269,7 +268,7 @@ def foresee_release(
         request = plan.request
         ledger.check(cost, adjacency=request.adjacency, unit=request.unit)
     receipt = None if ledger is None else f"{ledger}, before the release is made"
-    return foreseen(plan, cost, receipt, source.remarks)
+    return foreseen(plan, cost, receipt, source.schema.remarks)
 
 
 def _kinds(show_scores: Any, source: RowSource, asked: dict[str, Any]) -> ScoreKinds | None:
@@ -280,7 +279,7 @@ def _kinds(show_scores: Any, source: RowSource, asked: dict[str, Any]) -> ScoreK
 
 def _undecided(source: RowSource, kinds: ScoreKinds | None) -> tuple[str, ...]:
     """Return the columns whose levels are to be found first."""
-    columns = source.undecided
+    columns = source.schema.undecided
     if kinds is not None and kinds.levels is None and kinds.column not in columns:
         return (*columns, kinds.column)
     return columns
@@ -435,13 +434,13 @@ def _with_levels(
 
     search = LevelSearch(budget=asked["budget"], columns=_undecided(source, kinds))
     asked |= {"left": search.left()}
-    like = source.with_one_level_each()
+    like = with_one_level_each(source)
     name_columns(estimator, like)
     first = planned(_request(estimator, like, releases, **asked))
     warn_of_weakness(search.budget, first.n_rows)
     found = search.run(source, first, ledger=ledger, noise=noise)
     with found.named_in_errors(ledger):
-        source = source.decided(found.levels)
+        source = decided(source, found.levels)
         name_columns(estimator, source)
         estimator.levels_ = found.levels
         if kinds is not None and kinds.levels is None:
@@ -474,21 +473,21 @@ def _request(
     """Return what the arguments of an estimator ask for."""
     names = getattr(estimator, "feature_names_in_", None)
     box, box_by_column = Request.ranges(estimator.bounds, names, source.n_columns)
-    known = encoded_scale(names, source.encoding)
+    known = encoded_scale(names, source.schema.encoding)
     all_known = known is not None and not np.isnan(known).any()
     word = estimator.scale if isinstance(estimator.scale, str) else None
     private = word == "private" and not all_known
     return Request(
         releases=releases,
         adjacency=adjacency,
-        unit=source.protects,
+        unit=source.units.protects,
         n_columns=source.n_columns,
         n_rows=public_rows(source) if adjacency.count_is_public and source.rereadable else None,
         rereadable=source.rereadable,
         row_norm=estimator.row_norm,
         box=box,
         box_by_column=box_by_column,
-        scale=public_scale(estimator.scale, source.n_columns, names, source.encoding),
+        scale=public_scale(estimator.scale, source.n_columns, names, source.schema.encoding),
         private_scale=private,
         known_scale=known if private or word is None else None,
         same_units=word == "same",

@@ -6,11 +6,15 @@ from typing import Any
 import numpy as np
 
 from eigenveil.estimators.daily import DailyEstimator
-from eigenveil.estimators.running_results import DailyPlan
+from eigenveil.estimators.running_results import (
+    DailyPlan,
+    DailyRun,
+    running_components,
+    running_covariance,
+    running_settings,
+)
 from eigenveil.estimators.scores import ComponentEstimator
-from eigenveil.estimators.state import DailyState
 from eigenveil.exceptions import BoundsRequiredError, InvalidParameterError
-from eigenveil.mechanisms.continual import DailyGate
 from eigenveil.mechanisms.gate import proofs_of
 from eigenveil.messages import option
 from eigenveil.planning.bounds import OnInvalid, OnMissing, StatedBounds
@@ -134,18 +138,12 @@ class ContinualCovariance(DailyEstimator):
             )
         return super()._stated()
 
-    def _hold(self, plan: DailyPlan, days: DailyState, gate: DailyGate) -> None:
-        found = plan.covariance(days)
+    def _hold(self, run: DailyRun) -> None:
+        plan, found = run.plan, running_covariance(run)
         self.covariance_, self.location_ = found.covariance, found.location
         self.noise_scale_, self.noise_floor_ = found.noise_scale, found.noise_floor
         self.location_noise_, self.scale_ = found.centre_noise * plan.scale, plan.scale
-        settings = plan.settings(
-            days,
-            getattr(self, "feature_names_in_", None),
-            gate.balance,
-            noise_scale=found.noise_scale,
-            noise_floor=found.noise_floor,
-        )
+        settings = running_settings(run, found, getattr(self, "feature_names_in_", None))
         arrays = {"covariance": found.covariance, "location": found.location}
         arrays["noisy_covariance"] = found.noisy
         if (plan.scale != 1).any():
@@ -188,6 +186,8 @@ noise_scale_, noise_floor_
 
     """
 
+    _fixed = (*DailyEstimator._fixed, "n_components")
+
     def __init__(
         self,
         n_components: int,
@@ -221,10 +221,6 @@ noise_scale_, noise_floor_
         self.state = state
         self.random_state = random_state
 
-    @property
-    def _more_fixed(self) -> tuple[str, ...]:
-        return ("n_components",)
-
     def _plan(self, d: int, unit: Unit) -> DailyPlan:
         k = self.n_components
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= d:
@@ -233,16 +229,10 @@ noise_scale_, noise_floor_
             )
         return super()._plan(d, unit)
 
-    def _hold(self, plan: DailyPlan, days: DailyState, gate: DailyGate) -> None:
-        found = plan.components(days, int(self.n_components))
+    def _hold(self, run: DailyRun) -> None:
+        mechanism, found = run.plan.mechanism, running_components(run, int(self.n_components))
         self.__dict__.update(found.attributes())
-        settings = plan.settings(
-            days,
-            getattr(self, "feature_names_in_", None),
-            gate.balance,
-            noise_scale=found.noise_scale,
-            noise_floor=found.noise_floor,
-        )
+        settings = running_settings(run, found, getattr(self, "feature_names_in_", None))
         self.release_ = found.release(
-            plan.mechanism.name, self.privacy_, settings, proofs=proofs_of(plan.mechanism)
+            mechanism.name, self.privacy_, settings, proofs=proofs_of(mechanism)
         )

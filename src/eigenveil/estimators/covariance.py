@@ -28,7 +28,7 @@ from eigenveil.estimators.results import limits_of, noise_of_means, public_setti
 from eigenveil.exact.clip import LARGEST_NORM
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.gauss import NoisyMatrix
-from eigenveil.mechanisms.registry import CovarianceEntry
+from eigenveil.mechanisms.registry import CovarianceMechanism
 from eigenveil.numerics.cleaning import clear_variances, correlation_noise, entry_noise
 from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
 from eigenveil.planning.bounds import OnInvalid, OnMissing, RowNorm
@@ -60,7 +60,7 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
     epsilon, delta, rho : float, optional
         The budget of one fit: ``epsilon`` and ``delta``, ``rho`` alone, or ``epsilon`` alone for a
         pure guarantee.
-    mechanism : str or CovarianceEntry
+    mechanism : str or CovarianceMechanism
         A name, or one of `eigenveil.mechanisms.covariance` with options, such as
         ``Cleaned(trace_bound=40.0)``. ``"auto"`` lets the planner choose from public numbers and
         records why: ``"elliptical"`` as a rule, which needs no bound; ``"cleaned"`` where rows can
@@ -161,7 +161,7 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
-        mechanism: str | CovarianceEntry = "auto",
+        mechanism: str | CovarianceMechanism = "auto",
         row_norm: RowNorm | None = None,
         bounds: Any = None,
         centring: Centring | None = None,
@@ -255,7 +255,9 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         """Return what intervals follow from, where noise of a known law was added to a matrix."""
         entry = fitted.plan.entry
         known = (
-            isinstance(entry, CovarianceEntry) and entry.gaussian_noise and noisy.law is not None
+            isinstance(entry, CovarianceMechanism)
+            and entry.gaussian_noise
+            and noisy.law is not None
         )
         if not known or fitted.plan.pure:
             return {}
@@ -297,7 +299,7 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         if fitted.has_centre:
             settings["centre_noise"] = fitted.centre_noise
         entry = plan.entry
-        if isinstance(entry, CovarianceEntry) and entry.trace_bound is not None:
+        if isinstance(entry, CovarianceMechanism) and entry.trace_bound is not None:
             settings["trace_bound"] = float(entry.trace_bound)
         released = fitted.result
         settings |= limits_of(released, released.inner.row_norm)
@@ -426,7 +428,7 @@ def _of_rows(fitted: FitResult[NoisyMatrix]) -> NoisyMatrix:
         return noisy
     entry = fitted.plan.entry
     noisy = noisy.allowing_for(fitted.result.pairs_present)
-    if not (isinstance(entry, CovarianceEntry) and entry.semidefinite):
+    if not (isinstance(entry, CovarianceMechanism) and entry.semidefinite):
         return noisy
     positive, _ = map_eigenvalues(noisy.matrix, lambda values: np.maximum(values, 0.0))
     return replace(noisy, matrix=positive)
@@ -437,7 +439,7 @@ def _bound_trace(
 ) -> NDArray[np.float64]:
     """Return the matrix with at most the trace that was stated, or that bounded rows allow."""
     entry = fitted.plan.entry
-    assert isinstance(entry, CovarianceEntry)  # which releases a matrix
+    assert isinstance(entry, CovarianceMechanism)  # which releases a matrix
     bound = math.inf if entry.trace_bound is None else float(entry.trace_bound)
     if fitted.n_rows is None and entry.semidefinite:
         bound = min(bound, fitted.stated.clip.row_norm**2)  # a noisy count may be too small

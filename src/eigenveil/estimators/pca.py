@@ -25,7 +25,7 @@ from eigenveil.estimators.results import (
 )
 from eigenveil.estimators.scores import GaussianDensity
 from eigenveil.mechanisms.component_stages import StagedComponents
-from eigenveil.mechanisms.registry import ComponentEntry
+from eigenveil.mechanisms.registry import ComponentMechanism
 from eigenveil.planning.bounds import OnInvalid, OnMissing, RowNorm
 from eigenveil.planning.execution import FitResult
 from eigenveil.planning.request import Centring
@@ -52,7 +52,7 @@ class PrivatePCA(GaussianDensity):
     epsilon, delta, rho : float, optional
         The budget of one fit: ``epsilon`` and ``delta``, ``rho`` alone, or ``epsilon`` alone for
         a pure guarantee.
-    mechanism : str or ComponentEntry
+    mechanism : str or ComponentMechanism
         How noise is added: a name, or one of `eigenveil.mechanisms.pca` with options, such as
         ``Power(passes=6)``. ``"auto"`` lets the planner choose from public numbers and records why:
         ``"tangent"`` as a rule, ``"analyze-gauss"`` with ``row_norm`` or where the budget is
@@ -208,7 +208,7 @@ class PrivatePCA(GaussianDensity):
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
-        mechanism: str | ComponentEntry = "auto",
+        mechanism: str | ComponentMechanism = "auto",
         row_norm: RowNorm | None = None,
         bounds: Any = None,
         centring: Centring | None = None,

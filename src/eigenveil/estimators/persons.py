@@ -1,8 +1,8 @@
-"""Persons in streams and continual releases: a stated number of records or days for each.
+"""Persons in streams and running releases: a stated number of records or days for each.
 
-A person is known by a keyed hash of the id. The key and the hashes are part of the private state,
-so that a person who comes back in another process is known again, and no id is stored.
-Proof: docs/proofs/streaming.md, *Persons*.
+A person is known by a hash of the id, which in streams has a key. Key and hashes are part of the
+private state, so that a person who comes back in another process is known again, and no id is
+stored. Proof: docs/proofs/streaming.md, *Persons*.
 """
 
 import hashlib
@@ -14,21 +14,19 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.privacy.adjacency import Unit
-from eigenveil.rows.base import RowSource
 from eigenveil.rows.ids import earlier_spellings, person_label
 from eigenveil.rows.memory import ArraySource
-from eigenveil.rows.units import GroupedSource, grouped
+from eigenveil.rows.units import GroupedSource
 
-_HASH_BYTES, _KEY_BYTES = 16, 32
+_HASH_BYTES, _KEY_BYTES, _PLAIN_BYTES = 16, 32, 32
 _ARRAYS = ("persons_key", "persons_known", "persons_counts")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrival:
-    """Rows that arrive together, and whose they are. Private.
+    """Rows that arrive together, and their persons. Private.
 
     Attributes
     ----------
@@ -57,15 +55,15 @@ class Arrival:
 
 
 @dataclass(slots=True, eq=False)
-class StreamPersons:
-    """How many records of each person a stream has taken. Private.
+class Persons:
+    """How often each person came. Private.
 
     Attributes
     ----------
     key : bytes
-        Of the hashes; random.
+        Random key of the hashes; empty for plain ones, as states of running releases have them.
     counts : dict
-        For every hash the number of records that were taken.
+        For every hash the number of records, or of days, that were taken.
 
     """
 
@@ -91,24 +89,34 @@ class StreamPersons:
 
     def _hash(self, label: str) -> bytes:
         text = label.encode("utf-8", "surrogatepass")
+        if not self.key:
+            return hashlib.sha256(text).digest()
         return hashlib.blake2b(text, key=self.key, digest_size=_HASH_BYTES).digest()
 
     def taken(self, person: bytes) -> int:
-        """Return the number of records that were taken of a person, however spelled."""
+        """Return how often a person was taken, however spelled."""
         spellings = (person, *self._earlier.get(person, ()))
         return sum(self.counts.get(spelling, 0) for spelling in spellings)
 
     def admitted(self, persons: Sequence[bytes], most: int) -> NDArray[np.intp]:
-        """Return the places of persons of whom fewer than ``most`` records were taken."""
+        """Return the places of persons who were taken fewer than ``most`` times."""
         return np.flatnonzero([self.taken(person) < most for person in persons])
 
-    def arrive(self, persons: Sequence[bytes]) -> None:
-        """Note one more record of each."""
+    def arrive(self, persons: Iterable[bytes]) -> None:
+        """Count each once more."""
         for person in persons:
             self.counts[person] = self.counts.get(person, 0) + 1
 
+    def document(self) -> dict[str, Any]:
+        """Return plain hashes as the document of a state holds them."""
+        if self.key:
+            return {}
+        return {"persons": {person.hex(): times for person, times in self.counts.items()}}
+
     def arrays(self) -> dict[str, NDArray[np.int64]]:
-        """Return the arrays that a state keeps."""
+        """Return keyed hashes as the arrays of a state hold them."""
+        if not self.key:
+            return {}
         parts = (
             np.frombuffer(self.key, dtype=np.int64),
             np.frombuffer(b"".join(self.counts), dtype=np.int64),
@@ -117,69 +125,37 @@ class StreamPersons:
         return dict(zip(_ARRAYS, parts, strict=True))
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> Self | None:
-        """Return what `arrays` made; None without, `ValueError` for anything else."""
-        if not any(name in arrays for name in _ARRAYS):
+    def read(cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self | None:
+        """Return the persons of a state; None without any, `ValueError` for anything else."""
+        if "persons" in document:
+            key, size, noted = b"", _PLAIN_BYTES, document["persons"]
+            hashes, times = [bytes.fromhex(each) for each in noted], list(noted.values())
+        elif any(name in arrays for name in _ARRAYS):
+            found = [arrays.get(name) for name in _ARRAYS]
+            if any(a is None or a.dtype != np.int64 or a.ndim != 1 for a in found):
+                raise ValueError
+            key, data, _ = (np.asarray(a).tobytes() for a in found)
+            if len(key) != _KEY_BYTES:
+                raise ValueError
+            size, times = _HASH_BYTES, arrays[_ARRAYS[2]].tolist()
+            hashes = [data[i : i + size] for i in range(0, len(data), size)]
+        else:
             return None
-        found = [arrays.get(name) for name in _ARRAYS]
-        if any(a is None or a.dtype != np.int64 or a.ndim != 1 for a in found):
-            raise ValueError
-        key, known, counts = (np.asarray(a) for a in found)
-        data = known.tobytes()
-        hashes = [data[i : i + _HASH_BYTES] for i in range(0, len(data), _HASH_BYTES)]
-        times = dict(zip(hashes, counts.tolist(), strict=True))
+        counts = dict(zip(hashes, times, strict=True))
         if (
-            len(key.tobytes()) != _KEY_BYTES
-            or len(data) % _HASH_BYTES
-            or len(times) != len(hashes)
-            or (counts < 1).any()
+            len(counts) != len(hashes)
+            or any(len(each) != size for each in hashes)
+            or any(type(each) is not int or each < 1 for each in times)
         ):
             raise ValueError
-        return cls(key.tobytes(), times)
+        return cls(key, counts)
 
 
 class CappedRows(GroupedSource):
     """The rows of a day whose persons have days left, each person's protected together."""
 
-    def __init__(self, rows: np.ndarray[Any, Any], ids: list[str], unit: Unit) -> None:
-        super().__init__(ArraySource(rows), ids)
-        self._unit = unit
-
-
-def capped(
-    source: RowSource,
-    groups: Any,
-    came: Mapping[str, int],
-    most: int,
-    *,
-    merged_ids: bool = True,
-) -> tuple[CappedRows, dict[str, int]]:
-    """Return the rows of persons who came on fewer than ``most`` days, and who came how often now.
-
-    What becomes of a row depends on its own person alone. ``came`` goes by hashes of ids.
-    ``merged_ids`` says whether 7 and 0007 were one person from the start; if not, days of other
-    spellings count as well.
-    """
-    if groups is not None:
-        source = grouped(source, groups)
-    if not source.protects.owns_many:
-        raise InvalidParameterError("say whose each row is: pass groups, one id for each row")
-    rows, owners = source.whole_units()
-    labels = [person_label(label) for label in source.unit_ids()]
-    hashes = [_hash(label) for label in labels]
-    days = [came.get(each, 0) for each in hashes]
-    if not merged_ids:
-        for i, known in enumerate(source.unit_spellings()):
-            earlier = earlier_spellings(labels[i], known)
-            days[i] += sum(came.get(_hash(other), 0) for other in earlier)
-    left = np.array(days, dtype=np.int64) < most
-    now = dict(came)
-    for each in {each for each, stays in zip(hashes, left, strict=True) if stays}:
-        now[each] = now.get(each, 0) + 1
-    kept = left[owners]
-    ids = [hashes[owner] for owner in owners[kept].tolist()]
-    return CappedRows(rows[kept], ids, source.protects), now
-
-
-def _hash(label: str) -> str:
-    return hashlib.sha256(label.encode("utf-8", "surrogatepass")).hexdigest()
+    def __init__(self, arrival: Arrival, admitted: NDArray[np.intp], unit: Unit) -> None:
+        kept = np.isin(arrival.owners, admitted)
+        hashes = [person.hex() for person in arrival.persons]
+        ids = [hashes[owner] for owner in arrival.owners[kept].tolist()]
+        super().__init__(ArraySource(arrival.rows[kept]), ids, unit)

@@ -207,8 +207,8 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         self._one_target = isinstance(y, str)
         features = source.n_columns - len(names)
         self.n_features_in_ = features
-        assert source.feature_names is not None  # which `reordered` asked for
-        self.feature_names_in_ = np.array(source.feature_names[:features], dtype=object)
+        assert source.schema.feature_names is not None  # which `reordered` asked for
+        self.feature_names_in_ = np.array(source.schema.feature_names[:features], dtype=object)
         return source
 
     def _request(self, source: RowSource, budget: Budget, adjacency: Adjacency) -> Request:
@@ -222,15 +222,15 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
             raise InvalidParameterError(
                 option("scale", "same"), " is for covariances: features may be in any units"
             )
-        scale = public_scale(self.scale, features, names, source.encoding)
-        known = encoded_scale(names, source.encoding)
+        scale = public_scale(self.scale, features, names, source.schema.encoding)
+        known = encoded_scale(names, source.schema.encoding)
         all_known = known is not None and not np.isnan(known).any()
         private = isinstance(self.scale, str) and not all_known  # which can be this word only
         return Request(
             releases="regression",
             budget=budget,
             adjacency=adjacency,
-            unit=source.protects,
+            unit=source.units.protects,
             n_columns=features,
             n_rows=public_rows(source) if adjacency.count_is_public and source.rereadable else None,
             rereadable=source.rereadable,

@@ -3,22 +3,27 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.estimators.base import noise_and_ledger
-from eigenveil.estimators.persons import Arrival, StreamPersons
-from eigenveil.estimators.state import Stream
+from eigenveil.estimators.arrivals import ArrivalPlan, Run, positive, stated_bounds, unit_rows
+from eigenveil.estimators.persons import Arrival
+from eigenveil.estimators.state import StreamProgress
 from eigenveil.exact.clip import Clip
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError, LedgerError, StateError
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError, StateError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.distances import PrivateDistances
 from eigenveil.mechanisms.gate import Gate
-from eigenveil.mechanisms.one_pass import OnePass, OnePassEntry
-from eigenveil.mechanisms.registry import ComponentEntry, Terms, entries, entry, unknown_mechanism
+from eigenveil.mechanisms.one_pass import OnePass
+from eigenveil.mechanisms.registry import (
+    BuildContext,
+    ComponentMechanism,
+    entries,
+    entry,
+    unknown_mechanism,
+)
 from eigenveil.mechanisms.row_bounds import (
     FrontBounds,
     LocatedBounds,
@@ -27,14 +32,14 @@ from eigenveil.mechanisms.row_bounds import (
     RowBounds,
 )
 from eigenveil.mechanisms.standardising import standardising_step
-from eigenveil.messages import COLUMNS, ENCODE, Part, Phrase, option
-from eigenveil.planning.bounds import OnInvalid, OnMissing, RowNorm, StatedBounds
+from eigenveil.messages import COLUMNS, ENCODE, Phrase, option
+from eigenveil.planning.bounds import StatedBounds
 from eigenveil.planning.request import public_scale
 from eigenveil.privacy.accounting import for_group, split
-from eigenveil.privacy.adjacency import ROW, Unit
+from eigenveil.privacy.adjacency import Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
-from eigenveil.privacy.cost import Cost
+from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.privacy.guarantee import MOST_ARRIVALS
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.memory import Batch
@@ -55,105 +60,38 @@ _DISTANCE_SHARE = 0.05  # of mu^2, in batches that are large enough to renew the
 _BATCH_SIZE = Phrase(python="batch_size", shell="--batch-size", file="the size of a batch")
 
 
-def streaming_entry(mechanism: Any, batch_size: int | None) -> OnePassEntry:
+def streaming_entry(mechanism: Any, batch_size: int | None) -> OnePass:
     """Return the method for a stream, by name or as it is configured."""
     known = [one.name for one in entries("components") if _streams(one)]
     found = None
     if not isinstance(mechanism, str) or mechanism in known:
         found = entry("components", mechanism)
-    if not (isinstance(found, OnePassEntry) and _streams(found)):
+    if not (isinstance(found, OnePass) and _streams(found)):
         raise unknown_mechanism(mechanism, known)
     return found if batch_size is None else replace(found, batch_size=batch_size)
 
 
 def _streams(one: Any) -> bool:
-    return isinstance(one, ComponentEntry) and one.streams
+    return isinstance(one, ComponentMechanism) and one.streams
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamPlan:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StreamPlan(ArrivalPlan[OnePass]):
     """How a stream goes; public numbers."""
 
-    d: int
-    method: OnePass
     preparation: Preparation | None
     preparing_records: int  # of the batch that pays for it
-    stated: StatedBounds
-    scale: NDArray[np.float64] | None = None
-    unit: Unit = ROW
-    max_arrivals: int = 1  # records of one person at most
-
-    @classmethod
-    def of(
-        cls,
-        entry: OnePassEntry,
-        budget: Budget,
-        *,
-        n_columns: int,
-        n_components: int,
-        row_norm: RowNorm | None,
-        centred: bool,
-        on_invalid: OnInvalid,
-        on_missing: OnMissing,
-        scale: NDArray[np.float64] | None = None,
-        private_scale: bool = False,
-        unit: Unit = ROW,
-        max_arrivals: int = 1,
-    ) -> "StreamPlan":
-        """Calibrate the method, and the preparation that its first batch pays for."""
-        terms = Terms(budget=budget, n_columns=n_columns, n_components=n_components)
-
-        def build(mu: float) -> OnePass:
-            method = entry.gaussian(mu, terms)
-            assert isinstance(method, OnePass)  # of such an entry
-            return method
-
-        method = build(
-            strength(budget, lambda mu: for_group(build(mu).cost(), max_arrivals), entry.name)
-        )
-        preparation: Preparation | None = None
-        records = 0
-        if private_scale:
-            records = _front_records(method.mu, n_columns)
-            preparation = FrontBounds.whole(method.mu, records, n_columns)
-        elif not centred:
-            records = _centre_records(method.mu, n_columns)
-            preparation = LocatedBounds.whole(method.mu)
-        elif row_norm == "private":
-            records = _radius_records(method.mu)
-            preparation = RadiusBounds.whole(method.mu)
-        if row_norm is None and preparation is None:
-            stated = _unit_rows(on_invalid, on_missing)
-        else:
-            stated = StatedBounds.resolve(
-                "private" if row_norm is None else row_norm,
-                None,
-                scale=None,
-                centred=centred,
-                on_invalid=on_invalid,
-                on_missing=on_missing,
-                subject="clipping",
-            )
-        return cls(
-            d=n_columns,
-            method=method,
-            preparation=preparation,
-            preparing_records=records,
-            stated=stated,
-            scale=scale,
-            unit=unit,
-            max_arrivals=max_arrivals,
-        )
-
-    @property
-    def total(self) -> Cost:
-        """The cost of any batch: the preparation fits into it (docs/proofs/streaming.md)."""
-        return self.method.cost()
+    scale: NDArray[np.float64] | None
+    max_arrivals: int  # records of one person at most
 
     @property
     def charge(self) -> Cost:
-        """What the whole stream costs a person, of whom it has so many records at most."""
-        return for_group(self.total, self.max_arrivals)
+        """What the whole stream costs a person, of whom it has so many records at most.
+
+        Every batch may spend the cost of the mechanism: the preparation fits into it
+        (docs/proofs/streaming.md).
+        """
+        return for_group(self.mechanism.cost(), self.max_arrivals)
 
     @property
     def centred(self) -> bool:
@@ -163,75 +101,8 @@ class StreamPlan:
     @property
     def needed(self) -> int:
         """Fewest records of a stream that can be finished."""
-        method = self.method
-        return self.preparing_records + (method.batch_size or method.stream_records(self.d))
-
-    def prepares(self, stream: Stream) -> bool:
-        """Return whether the next batch is the one that pays for the preparation."""
-        return self.preparation is not None and stream.bounds is None
-
-    def next_size(self, stream: Stream) -> int:
-        """Return records of the next batch."""
-        if self.prepares(stream):
-            return self.preparing_records
-        if stream.iterate is None:
-            return self.method.first_batch(self.d)
-        return self.method.next_batch(stream.iterate)
-
-    def still_needed(self, stream: Stream) -> int:
-        """Return how many records have to arrive before components are released anew."""
-        size = self.next_size(stream)
-        if self.prepares(stream):  # which releases no components
-            size += self.method.first_batch(self.d)
-        return max(0, size - stream.buffered)
-
-    def _worth(self, stream: Stream, batch: Batch) -> float:
-        """Return as many records as noise falls with, a batch included, where batches double.
-
-        Noise on the mean of t batches of one size falls as 1/sqrt(t) alone.
-        """
-        if self.method.batch_size is None:
-            return max(1, batch.records.stop - self.preparing_records)
-        steps = 1 if stream.iterate is None else stream.iterate.steps + 1
-        return math.sqrt(_DOUBLED * steps) * self.method.batch_size
-
-    def bounded(self, stream: Stream) -> StatedBounds:
-        """Return the bounds on rows of the last batch, and where they came from."""
-        found, stated = stream.bounds, self.stated
-        if found is None or (found.distances is None and not stated.private):
-            return stated
-        if found.distances is None:  # a stream that an earlier version began
-            return _unit_rows(stated.start.on_invalid, stated.start.on_missing)
-        return stated.chosen(found.clipped, stated.words_with(found.clipped))
-
-    def step(self, stream: Stream, batch: Batch, gate: Gate) -> None:
-        """Spend one batch: on the preparation, or on a correction of the components."""
-        if self.preparation is not None and stream.bounds is None:
-            stream.bounds = self.preparation.run(batch, self.stated.start, gate)
-            return
-        method, clip, bounds = self.method, self.bounded(stream).clip, stream.bounds
-        lost, growth = 0.0, 1.0
-        if bounds is not None:
-            clip = replace(clip, centre=bounds.centre)
-            if len(batch.records) >= self.next_size(stream):
-                method, bounds = _with_newer_distances(method, bounds, batch, clip, gate)
-                norm = bounds.radius(self.stated.start, method.mu, self._worth(stream, batch))
-            else:  # a last one, too small to make up for what earlier ones would be missing
-                norm = bounds.reach
-            if norm is not None:
-                clip = replace(clip, row_norm=norm)
-                lost, growth = bounds.lost(norm), norm / (bounds.reach or norm)
-                bounds = bounds.clipping_at(norm)
-        whole = bounds is not None and bounds.columns is not None
-        iterate = stream.iterate or method.start(self.d, clip, gate, whole=whole)
-        iterate = iterate.reaching(growth, lost)
-        if bounds is None or bounds.columns is None:
-            stream.iterate = method.advance(iterate, batch, clip, gate)
-        else:
-            bounds = replace(bounds, columns=bounds.columns.doubted(lost / self.d))
-            iterate, bounds = standardising_step(method, iterate, bounds, batch, clip, gate)
-            stream.iterate = iterate
-        stream.bounds = bounds
+        mechanism = self.mechanism
+        return self.preparing_records + (mechanism.batch_size or mechanism.stream_records(self.d))
 
 
 def _with_newer_distances(
@@ -243,7 +114,7 @@ def _with_newer_distances(
     if not bounds.sharpened(search, len(batch.records)):
         return method, bounds
     found = search.run(bounds.seen(batch, clip), clip, gate)
-    return replace(method, mu=rest), bounds.with_distances(found)
+    return replace(method, strength=Gaussian(rest)), bounds.with_distances(found)
 
 
 def _centre_records(mu: float, d: int) -> int:
@@ -263,16 +134,13 @@ def _front_records(mu: float, d: int) -> int:
     return max(_CENTRE_FEWEST, math.ceil(noise / mu))
 
 
-def _unit_rows(on_invalid: OnInvalid, on_missing: OnMissing) -> StatedBounds:
-    stated = StatedBounds.unit_rows(on_invalid, on_missing)
-    normalised = replace(stated.clip, normalise=True)
-    return replace(stated, start=normalised, clip=normalised)
-
-
 def planned(asked: Any, settings: Mapping[str, Any]) -> StreamPlan:
-    """Return the plan of a begun stream, as an estimator's parameters ask for it."""
+    """Return the plan of a begun stream, as an estimator's parameters ask for it.
+
+    Calibrate the mechanism, and the preparation that its first batch pays for.
+    """
     d = settings["n_features"]
-    k = _positive(option("n_components"), asked.n_components)
+    k = positive(option("n_components"), asked.n_components)
     if k > d:
         raise InvalidParameterError(
             option("n_components"), f" must be between 1 and the number of columns, {d}"
@@ -280,55 +148,62 @@ def planned(asked: Any, settings: Mapping[str, Any]) -> StreamPlan:
     if asked.centring not in (None, "none", "located"):
         raise InvalidParameterError("centring must be 'none' or 'located'")
     private_scale = isinstance(asked.scale, str) and asked.scale == "private"
-    if private_scale and asked.centring == "none":
+    centred, row_norm = asked.centring == "none", asked.row_norm
+    if private_scale and centred:
         raise InvalidParameterError(
             "private scales come with a private centre: leave out ", option("centring", "none")
         )
-    size = None if asked.batch_size is None else _positive(_BATCH_SIZE, asked.batch_size)
+    size = None if asked.batch_size is None else positive(_BATCH_SIZE, asked.batch_size)
+    entry = streaming_entry(asked.mechanism, size)
+    budget = Budget(epsilon=asked.epsilon, delta=asked.delta, rho=asked.rho)
+    context = BuildContext(budget=budget, n_columns=d, n_components=k)
     names, encoding = getattr(asked, "feature_names_in_", None), settings["read"]["encoding"]
-    return StreamPlan.of(
-        streaming_entry(asked.mechanism, size),
-        Budget(epsilon=asked.epsilon, delta=asked.delta, rho=asked.rho),
-        n_columns=d,
-        n_components=k,
-        row_norm=asked.row_norm,
-        centred=asked.centring == "none",
-        scale=public_scale(asked.scale, d, names, encoding),
-        private_scale=private_scale,
-        on_invalid=asked.on_invalid,
-        on_missing=asked.on_missing,
+    scale, max_arrivals = public_scale(asked.scale, d, names, encoding), asked.max_arrivals or 1
+
+    def build(mu: float) -> OnePass:
+        method: OnePass = entry.at(Gaussian(mu), context)
+        return method
+
+    method = build(
+        strength(budget, lambda mu: for_group(build(mu).cost(), max_arrivals), entry.name)
+    )
+    preparation: Preparation | None = None
+    records = 0
+    if private_scale:
+        records = _front_records(method.mu, d)
+        preparation = FrontBounds.whole(method.mu, records, d)
+    elif not centred:
+        records, preparation = _centre_records(method.mu, d), LocatedBounds.whole(method.mu)
+    elif row_norm == "private":
+        records, preparation = _radius_records(method.mu), RadiusBounds.whole(method.mu)
+    if row_norm is None and preparation is not None:
+        row_norm = "private"
+    return StreamPlan(
+        d=d,
+        mechanism=method,
+        preparation=preparation,
+        preparing_records=records,
+        stated=stated_bounds(asked, row_norm, centred=centred),
+        scale=scale,
         unit=Unit(**settings["unit"]),
-        max_arrivals=asked.max_arrivals or 1,
+        max_arrivals=max_arrivals,
     )
 
 
-def _positive(name: Part, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise InvalidParameterError(name, " must be a positive integer")
-    return int(value)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class StreamRun:
+class StreamRun(Run[StreamProgress, StreamPlan]):
     """A stream with its plan, its allotment, and a way to keep it.
 
     Attributes
     ----------
-    stream : Stream
-        Where it stands. Private.
-    plan : StreamPlan
-        How it goes; public numbers.
-    gate : Gate
-        The allotment of the whole stream.
     keep : callable
-        Keeps the stream, durably where it has a state: ``keep(records)`` with those that wait.
+        Keeps the state, durably where it has a file: ``keep(records)`` with those that wait.
 
     """
 
-    stream: Stream
-    plan: StreamPlan
-    gate: Gate
     keep: Callable[[bool], None]
+
+    # From rows to batches.
 
     def look(self, source: RowSource, *, whole: bool) -> None:
         """Read a table once before anything of it is taken."""
@@ -344,73 +219,150 @@ class StreamRun:
         for chunk in source.tables():
             if not source.rereadable:
                 self.plan.stated.start.check(chunk)
-            self.stream.arrive(chunk, label)
-            self.advance()
+            self._arrive(chunk, label)
 
     def look_at_persons(self, source: RowSource, *, whole: bool) -> Arrival:
         """Read an arrival of persons before anything of it is taken."""
-        stream = self.stream
-        assert stream.persons is not None  # of a stream of persons
-        rows, owners = source.whole_units()
-        self.plan.stated.start.check(rows)
-        spellings = None if stream.merged_ids else source.unit_spellings()
-        persons = stream.persons.hashed(source.unit_ids(), spellings)
+        arrival = self.state.arrival(source)
+        self.plan.stated.start.check(arrival.rows)
         if whole:
-            self._require_enough(len(persons))
-        return Arrival(rows, owners, persons)
+            self._require_enough(len(arrival.persons))
+        return arrival
 
     def take_persons(self, arrival: Arrival, label: str | None) -> None:
         """Take in a row of each person who may have one more, and use every batch they fill."""
-        stream, most = self.stream, self.plan.max_arrivals
-        assert stream.persons is not None  # of a stream of persons
+        counts, most = self.state.persons, self.plan.max_arrivals
+        assert counts is not None  # of a stream of persons
         if not arrival.persons:
             return
         self.keep(True)  # its name, before an order is drawn and charged
         rows, persons = arrival.one_row_each(self.gate)
-        admitted = stream.persons.admitted(persons, most)
-        stream.persons.arrive([persons[place] for place in admitted])  # first: too many is safe
-        stream.arrive(rows[admitted], label)
+        admitted = counts.admitted(persons, most)
+        counts.arrive([persons[place] for place in admitted])  # first: too many is safe
+        self._arrive(rows[admitted], label)
+
+    def _arrive(self, rows: NDArray[Any], label: str | None) -> None:
+        if label is not None and label not in self.state.labels:
+            self.state.labels.append(label)
+        self.state.progress.arrive(rows)
         self.advance()
 
     def advance(self) -> None:
         """Take as many steps as there are full batches."""
-        stream, plan = self.stream, self.plan
-        if stream.buffered >= plan.next_size(stream):
+        progress = self.state.progress
+        if progress.buffered >= self.next_size:
             self.keep(True)  # they have arrived, whatever happens next
-        while stream.buffered >= (size := plan.next_size(stream)):
+        while progress.buffered >= (size := self.next_size):
             self.step(size)
 
     def step(self, size: int) -> None:
         """Spend one batch."""
-        stream, gate = self.stream, self.gate
-        batch = stream.take(size)
+        state, gate = self.state, self.gate
+        batch = state.progress.take(size)
         self.keep(False)  # spent, whatever happens next
-        if stream.path is not None and stream.account is not None:
-            unit = self.plan.unit
-            stream.account.advance(stream.name, batch.records.start, stream.spent, unit)
-        self.plan.step(stream, batch, gate)
-        stream.used += size
-        stream.entry = None if gate.entry is None else gate.entry.hash
-        stream.exact = gate.exact
+        state.note(batch.records.start, state.progress.spent, self.plan.unit, "records")
+        self.use(batch)
+        state.progress.used += size
+        state.entry = None if gate.entry is None else gate.entry.hash
+        state.exact = gate.exact
 
     def finish(self) -> None:
         """Use what waits as a last batch."""
-        stream = self.stream
-        self._require_enough(stream.used + stream.buffered)
+        progress = self.state.progress
+        self._require_enough(progress.used + progress.buffered)
         self.advance()
-        if stream.buffered:
-            self.step(stream.buffered)
-        stream.finished = True
+        if progress.buffered:
+            self.step(progress.buffered)
+        progress.finished = True
         self.keep(True)
 
     def _require_enough(self, records: int) -> None:
         plan = self.plan
         if records < plan.needed:
             raise InvalidDataError(
-                f"{plan.method.name!r} needs {plan.needed} records at least for {plan.d} "
+                f"{plan.mechanism.name!r} needs {plan.needed} records at least for {plan.d} "
                 f"{plural('column', plan.d)} at this budget, not n_samples = {records}: "
                 "hand over more, or start a stream with a larger budget"
             )
+
+    # One batch.
+
+    @property
+    def _prepares(self) -> bool:
+        """Whether the next batch is the one that pays for the preparation."""
+        return self.plan.preparation is not None and self.state.progress.bounds is None
+
+    @property
+    def next_size(self) -> int:
+        """Records of the next batch."""
+        plan, iterate = self.plan, self.state.progress.iterate
+        if self._prepares:
+            return plan.preparing_records
+        if iterate is None:
+            return plan.mechanism.first_batch(plan.d)
+        return plan.mechanism.next_batch(iterate)
+
+    @property
+    def still_needed(self) -> int:
+        """How many records have to arrive before components are released anew."""
+        progress, size = self.state.progress, self.next_size
+        if progress.finished:
+            return 0
+        if self._prepares:  # which releases no components
+            size += self.plan.mechanism.first_batch(self.plan.d)
+        return max(0, size - progress.buffered)
+
+    def _worth(self, batch: Batch) -> float:
+        """Return as many records as noise falls with, a batch included, where batches double.
+
+        Noise on the mean of t batches of one size falls as 1/sqrt(t) alone.
+        """
+        size, iterate = self.plan.mechanism.batch_size, self.state.progress.iterate
+        if size is None:
+            return max(1, batch.records.stop - self.plan.preparing_records)
+        steps = 1 if iterate is None else iterate.steps + 1
+        return math.sqrt(_DOUBLED * steps) * size
+
+    @property
+    def stated(self) -> StatedBounds:
+        """The bounds on rows of the last batch, and where they came from."""
+        found, stated = self.state.progress.bounds, self.plan.stated
+        if found is None or (found.distances is None and not stated.private):
+            return stated
+        if found.distances is None:  # a stream that an earlier version began
+            return unit_rows(stated.start.on_invalid, stated.start.on_missing)
+        return stated.chosen(found.clipped, stated.words_with(found.clipped))
+
+    def use(self, batch: Batch) -> None:
+        """Use one batch for the preparation, or for a correction of the components."""
+        plan, progress, gate = self.plan, self.state.progress, self.gate
+        start, bounds = plan.stated.start, progress.bounds
+        if plan.preparation is not None and bounds is None:
+            progress.bounds = plan.preparation.run(batch, start, gate)
+            return
+        method, clip = plan.mechanism, self.stated.clip
+        lost, growth = 0.0, 1.0
+        if bounds is not None:
+            clip = replace(clip, centre=bounds.centre)
+            if len(batch.records) >= self.next_size:
+                method, bounds = _with_newer_distances(method, bounds, batch, clip, gate)
+                norm = bounds.radius(start, method.mu, self._worth(batch))
+            else:  # a last one, too small to make up for what earlier ones would be missing
+                norm = bounds.reach
+            if norm is not None:
+                clip = replace(clip, row_norm=norm)
+                lost, growth = bounds.lost(norm), norm / (bounds.reach or norm)
+                bounds = bounds.clipping_at(norm)
+        whole = bounds is not None and bounds.columns is not None
+        iterate = progress.iterate or method.start(plan.d, clip, gate, whole=whole)
+        iterate = iterate.reaching(growth, lost)
+        if bounds is None or bounds.columns is None:
+            progress.iterate = method.advance(iterate, batch, clip, gate)
+        else:
+            bounds = replace(bounds, columns=bounds.columns.doubted(lost / plan.d))
+            iterate, bounds = standardising_step(method, iterate, bounds, batch, clip, gate)
+            progress.iterate = iterate
+        progress.bounds = bounds
 
 
 _ARRIVALS = Phrase(
@@ -427,62 +379,17 @@ _WHOSE = Phrase(
     file="say whose rows they are",
 )
 
-_FIXED = (
-    "n_components",
-    "epsilon",
-    "delta",
-    "rho",
-    "mechanism",
-    "row_norm",
-    "centring",
-    "batch_size",
-    "max_arrivals",
-    "scale",
-    "on_invalid",
-    "on_missing",
-    "random_state",
-)
-
-
-def continued(estimator: Any, stream: Stream | None, path: Path | None = None) -> Stream:
-    """Return the stream of an estimator's parameters, new if there is none."""
-    _, ledger = noise_and_ledger(estimator)
-    payer = None if ledger is None else ledger.id
-    given = {name: _plain(getattr(estimator, name)) for name in _FIXED}
-    if stream is None:
-        if hasattr(estimator, "n_samples_"):  # another stream would spend the budget again
-            raise StateError(
-                "this copy does not hold the stream: go on with the original or with the state, "
-                "or begin a new stream with a new estimator"
-            )
-        persons = None if estimator.max_arrivals is None else StreamPersons()
-        return Stream(settings=given, ledger=payer, persons=persons, path=path, account=ledger)
-    for each, value in given.items():
-        if stream.settings.get(each) != value:
-            raise StateError(
-                f"the stream began with another {each}: go on with that one, or start another "
-                "stream"
-            )
-    if stream.ledger != payer:
-        raise LedgerError(
-            "the stream is paid from another ledger, or from none: pass the one it began with"
-        )
-    stream.account = ledger
-    if path is not None and ledger is not None:
-        ledger.require_unspent(stream.name, stream.spent)
-    return stream
-
 
 def require_like(source: RowSource, settings: dict[str, Any]) -> None:
     """Note the unit of a stream that begins, and how its cells are read; refuse others later.
 
     Persons come a stated number of times, and nobody else does.
     """
-    if source.undecided:
+    if source.schema.undecided:
         raise InvalidParameterError(
             "a stream finds no levels of categories: state them, ", ENCODE, " with a list"
         )
-    unit, max_arrivals = source.protects, settings["max_arrivals"]
+    unit, max_arrivals = source.units.protects, settings["max_arrivals"]
     if unit.owns_many and max_arrivals is None:
         raise InvalidParameterError(
             "a stream protects persons who come a stated number of times: give the most arrivals "
@@ -490,17 +397,14 @@ def require_like(source: RowSource, settings: dict[str, Any]) -> None:
             _FIVE_ARRIVALS,
         )
     if max_arrivals is not None:
-        if type(max_arrivals) is not int or not 1 <= max_arrivals <= MOST_ARRIVALS:
-            raise InvalidParameterError(
-                _ARRIVALS, f" must be a positive integer, {MOST_ARRIVALS} at most"
-            )
+        positive(_ARRIVALS, max_arrivals, MOST_ARRIVALS)
         if not unit.owns_many:
             raise InvalidParameterError(_ARRIVALS, " is a number for persons: ", _WHOSE)
     if settings.setdefault("unit", asdict(unit)) != asdict(unit):
         raise StateError(
             "the stream began with ids of another column, or given otherwise: give those"
         )
-    names, found = settings.get("feature_names"), source.feature_names
+    names, found = settings.get("feature_names"), source.schema.feature_names
     known = names is not None and found is not None
     if source.n_columns != settings.get("n_features", source.n_columns) or (
         known and list(found or ()) != names
@@ -510,7 +414,7 @@ def require_like(source: RowSource, settings: dict[str, Any]) -> None:
             "the same, ",
             COLUMNS,
         )
-    read = {"encoding": source.encoding, "remarks": list(source.remarks)}
+    read = {"encoding": source.schema.encoding, "remarks": list(source.schema.remarks)}
     if _readings(settings.setdefault("read", read)) != _readings(read):
         raise StateError(
             "the stream began with cells that became numbers in another way: read them as then"
@@ -524,16 +428,3 @@ def _readings(read: Mapping[str, Any]) -> tuple[Any, list[str]]:
     """
     encoded = tuple(f"{printable(column)!r} " for column in read["encoding"])
     return read["encoding"], [each for each in read["remarks"] if not each.startswith(encoded)]
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON gives it back."""
-    if isinstance(value, ComponentEntry):
-        return repr(value)
-    if isinstance(value, Mapping):
-        return {str(name): _plain(number) for name, number in value.items()}
-    if isinstance(value, np.ndarray):
-        value = value.tolist()  # one number, of an array without dimensions
-    if isinstance(value, (list, tuple)):
-        return [_plain(number) for number in value]
-    return value.item() if isinstance(value, np.generic) else value

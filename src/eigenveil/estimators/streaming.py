@@ -1,8 +1,5 @@
 """Principal components of records that arrive over days, each of which is used once."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -10,35 +7,28 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
-from eigenveil.estimators.base import (
-    check_table,
-    noise_and_ledger,
-    open_table,
-    renewed,
-    require_label,
-    warn_of_guessed_deviations,
-)
+from eigenveil.estimators.arrivals import ArrivalEstimator
+from eigenveil.estimators.base import require_label, warn_of_guessed_deviations
+from eigenveil.estimators.persons import Persons
 from eigenveil.estimators.results import warn_of_components
 from eigenveil.estimators.running_results import published
 from eigenveil.estimators.scores import ComponentEstimator
-from eigenveil.estimators.state import ADJACENCY, Stream, kept_stream, sweep
-from eigenveil.estimators.stream_run import StreamPlan, StreamRun, continued, planned, require_like
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError, StateError
+from eigenveil.estimators.state import State, StreamProgress
+from eigenveil.estimators.stream_run import StreamPlan, StreamRun, planned, require_like
+from eigenveil.exceptions import InvalidParameterError, StateError
 from eigenveil.mechanisms.gate import Gate
-from eigenveil.mechanisms.registry import ComponentEntry
+from eigenveil.mechanisms.registry import ComponentMechanism
 from eigenveil.planning.bounds import RowNorm
-from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import cost_to_dict
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.derived import shuffled
-from eigenveil.rows.maps import ScaledSource
-from eigenveil.rows.memory import ArraySource
-from eigenveil.rows.open import is_streamed, open_rows
+from eigenveil.rows.maps import Divide
 from eigenveil.rows.units import grouped
 
 
-class StreamingPCA(ComponentEstimator):
+class StreamingPCA(ArrivalEstimator, ComponentEstimator):
     """Leading principal components of a stream, under one budget for the whole of it.
 
     Records come by `partial_fit`, as many at a time and as often as they arrive. They wait until
@@ -52,7 +42,7 @@ class StreamingPCA(ComponentEstimator):
         How many components to release.
     epsilon, delta, rho : float, optional
         The budget of the whole stream: ``epsilon`` and ``delta``, or ``rho`` alone.
-    mechanism : {"oja", "adaptive-oja", "tangent-oja"} or ComponentEntry
+    mechanism : {"oja", "adaptive-oja", "tangent-oja"} or ComponentMechanism
         How a batch corrects the components. The noise of ``"adaptive-oja"`` falls with the distance
         of records from what earlier batches released. ``"tangent-oja"`` measures only what turns
         the components, once they have settled.
@@ -146,6 +136,16 @@ class StreamingPCA(ComponentEstimator):
 
     """
 
+    _progress = StreamProgress
+    _fixed = (
+        *ArrivalEstimator._fixed,
+        "n_components",
+        "mechanism",
+        "centring",
+        "batch_size",
+        "max_arrivals",
+    )
+
     def __init__(
         self,
         n_components: int,
@@ -153,7 +153,7 @@ class StreamingPCA(ComponentEstimator):
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
-        mechanism: str | ComponentEntry = "oja",
+        mechanism: str | ComponentMechanism = "oja",
         row_norm: RowNorm | None = None,
         centring: Literal["none", "located"] | None = None,
         batch_size: int | None = None,
@@ -197,8 +197,8 @@ class StreamingPCA(ComponentEstimator):
         over a whole day at a time.
         """
         require_label(self, batch)
-        with self._opened() as stream:
-            self._feed(stream, X, batch, groups)
+        with self._opened() as state:
+            self._feed(state, X, batch, groups)
         return self
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
@@ -207,28 +207,26 @@ class StreamingPCA(ComponentEstimator):
         A table is taken in a secret random order, so that it does not matter how it is sorted;
         chunks that can be read once only as they come, which ``privacy_`` says.
         """
-        with self._opened(afresh=True) as stream:
-            self._feed(stream, X, None, groups, whole=True)
-            self._finish(stream)
+        with self._opened(afresh=True) as state:
+            self._feed(state, X, None, groups, whole=True)
+            self._finish(state)
         warn_of_guessed_deviations(self)
         warn_of_components(self)
         return self
 
     def finish(self) -> Self:
         """Use what waits as a last batch, and take in no more."""
-        with self._opened() as stream:
-            self._finish(stream)
+        with self._opened() as state:
+            self._finish(state)
         warn_of_guessed_deviations(self)
         warn_of_components(self)
         return self
 
     def restore(self) -> Self:
         """Return what was released so far, from the state; nothing is taken in or spent."""
-        with self._opened() as stream:
-            if "n_features" not in stream.settings:
-                raise InvalidDataError("no records came yet: call partial_fit first")
-            self._recall(stream)
-            self._publish(self._run(stream, planned(self, stream.settings)))
+        with self._opened() as state:
+            self._recall(state)
+            self._publish(self._run(state, planned(self, state.settings)))
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
@@ -251,63 +249,42 @@ class StreamingPCA(ComponentEstimator):
                 "or restore what a state holds"
             )
 
-    # Where the stream is kept.
-
-    @contextmanager
-    def _opened(self, *, afresh: bool = False) -> Iterator[Stream]:
-        """Yield the stream as it stands, for this call alone."""
-        if self.state is None:
-            busy = self.__dict__.setdefault("_busy", threading.Lock())
-            if not busy.acquire(blocking=False):
-                raise StateError("this stream is in use by another thread: call again when it ends")
-            try:
-                with renewed(self) if afresh else nullcontext():
-                    yield continued(self, None if afresh else vars(self).get("_stream"))
-            finally:
-                busy.release()
-            return
-        kept = kept_stream(self.state, afresh=afresh)
-        with kept as (path, found), renewed(self) if afresh else nullcontext():
-            stream = continued(self, found, path)
-            sweep(stream)  # not before: an older copy names older rows
-            yield stream
-
-    def _keep(self, stream: Stream, *, records: bool) -> None:
-        if stream.path is None:
-            self._stream = stream
-        else:  # where it was found: a link or the present folder may lead elsewhere by now
-            stream.save(records=records)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Copies have what was released; neither what waits nor the allotment.
-        return {k: v for k, v in super().__getstate__().items() if k not in ("_stream", "_busy")}
+    def _persons(self) -> Persons | None:
+        return None if self.max_arrivals is None else Persons()
 
     # From rows to batches.
 
     def _feed(
-        self, stream: Stream, X: Any, label: str | None, groups: Any, *, whole: bool = False
+        self,
+        state: State[StreamProgress],
+        X: Any,
+        label: str | None,
+        groups: Any,
+        *,
+        whole: bool = False,
     ) -> None:
         """Check everything that can be checked, then take the rows in and use what is full."""
-        if stream.finished:
+        progress = state.progress
+        if progress.finished:
             raise InvalidParameterError(
                 "the stream is finished: start another, with another state if it has one"
             )
-        if stream.settings.get("whole") or not stream.arrival:
+        if state.settings.get("whole") or not progress.arrival:
             raise StateError(
                 "this stream was begun by fit, which was cut off: finish it as it is, or start "
                 "another with records that were not in it"
             )
         earlier = dict(vars(self))
         try:
-            source = self._arriving(stream, X, groups)
+            source = self._arriving(state, X, groups)
             del X, groups
-            plan = planned(self, stream.settings)
+            plan = planned(self, state.settings)
             if plan.scale is not None:
-                source = ScaledSource(source, plan.scale)
-            run = self._run(stream, plan)
-            stream.require_new(label)
+                source = source.map(Divide(plan.scale))
+            run = self._run(state, plan)
+            state.require_new(label)
             arrival = None
-            if stream.persons is not None:
+            if state.persons is not None:
                 arrival = run.look_at_persons(source, whole=whole)
             elif source.rereadable:
                 run.look(source, whole=whole)
@@ -315,92 +292,72 @@ class StreamingPCA(ComponentEstimator):
             self.__dict__ = earlier
             raise
         if whole:
-            stream.settings["whole"] = True  # so that nothing arrives after it, finished or not
-            stream.arrival = not source.rereadable and arrival is None
-            self._keep(stream, records=True)  # its name, before an order is drawn and charged
+            state.settings["whole"] = True  # so that nothing arrives after it, finished or not
+            progress.arrival = not source.rereadable and arrival is None
+            self._keep(state)  # its name, before an order is drawn and charged
             if arrival is None:
                 source = shuffled(source, run.gate.order, plan.stated.start.check)
+        taken = False
         try:
             if arrival is not None:
                 run.take_persons(arrival, label)
             else:
                 run.take(source, label)
+            taken = True
         finally:
-            if stream.spent or stream.waiting:
-                self._keep(stream, records=True)
-            self._publish(run)
+            if taken or progress.spent or progress.waiting:
+                self._keep(state)
+                self._publish(run)
 
-    def _arriving(self, stream: Stream, X: Any, groups: Any) -> RowSource:
+    def _arriving(self, state: State[StreamProgress], X: Any, groups: Any) -> RowSource:
         """Return rows with the columns, and of the unit, that the stream began with."""
-        settings = stream.settings
-        if "n_features" not in settings:
-            source = open_table(self, X, ADJACENCY, groups)
-            names = getattr(self, "feature_names_in_", None)
-            require_like(source, settings)
-            settings["n_features"] = int(self.n_features_in_)
-            settings["feature_names"] = None if names is None else [str(name) for name in names]
-            return source
-        self._recall(stream)
-        source = open_rows(X) if is_streamed(X) else ArraySource(check_table(self, X, reset=False))
+        source = self._table(state, X, Adjacency.REPLACE_ONE)
         if groups is not None:
             source = grouped(source, groups)
-        require_like(source, settings)
+        require_like(source, state.settings)
+        for name, value in self._columns().items():
+            state.settings.setdefault(name, value)
         return source
 
-    def _recall(self, stream: Stream) -> None:
-        """Set the columns, where another process was told them."""
-        self.n_features_in_ = stream.settings["n_features"]
-        names = stream.settings["feature_names"]
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
-
-    def _finish(self, stream: Stream) -> None:
-        if "n_features" not in stream.settings:
-            raise InvalidDataError("no records came yet: call partial_fit first")
-        self._recall(stream)
-        run = self._run(stream, planned(self, stream.settings))
-        if not stream.finished:
+    def _finish(self, state: State[StreamProgress]) -> None:
+        self._recall(state)
+        run = self._run(state, planned(self, state.settings))
+        if not state.progress.finished:
             run.finish()
         self._publish(run)
 
     # Public numbers, and what is charged for.
 
-    @property
-    def _budget(self) -> Budget:
-        return Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
-
-    def _run(self, stream: Stream, plan: StreamPlan) -> StreamRun:
+    def _run(self, state: State[StreamProgress], plan: StreamPlan) -> StreamRun:
         """Return the stream with its plan and its allotment, for this call."""
-        gate = self._gate(stream, plan)
-        return StreamRun(stream, plan, gate, lambda records: self._keep(stream, records=records))
+        gate = self._gate(state, plan)
+        return StreamRun(state, plan, gate, lambda records: self._keep(state, records=records))
 
-    def _gate(self, stream: Stream, plan: StreamPlan) -> Gate:
+    def _gate(self, state: State[StreamProgress], plan: StreamPlan) -> Gate:
         """Return the allotment of the stream, charged once for all processes."""
-        noise, ledger = noise_and_ledger(self)
         total = cost_to_dict(plan.charge)
-        if stream.settings.setdefault("total", total) != total:
+        if state.settings.setdefault("total", total) != total:
             raise StateError(
                 "the stream began with another version of eigenveil, which spent the budget "
                 "otherwise: go on with that one"
             )
-        if stream.gate is not None:
-            return stream.gate
-        label = f"{plan.method.name} stream {stream.name}"
-        stream.gate = stream.reopened(plan.total, label, noise, ledger, plan.charge, plan.unit)
-        return stream.gate
+        if state.gate is None:
+            label = f"{plan.mechanism.name} stream {state.name}"
+            spent = state.progress.spent
+            state.gate = self._allotment(Gate, state, plan, label, position=spent)
+            state.gate.exact = state.exact
+        return state.gate
 
     # After the noise.
 
     def _publish(self, run: StreamRun) -> None:
         """Set what was released so far."""
-        stream, plan = run.stream, run.plan
-        self.n_samples_, self.n_buffered_ = stream.used, stream.buffered
-        self.n_lost_ = stream.spent - stream.used
-        self.n_needed_ = 0 if stream.finished else plan.still_needed(stream)
+        progress = run.state.progress
+        self.n_samples_, self.n_buffered_ = progress.used, progress.buffered
+        self.n_lost_ = progress.spent - progress.used
+        self.n_needed_ = run.still_needed
         found = published(
-            stream,
-            plan,
-            run.gate,
+            run,
             budget=self._budget,
             simulated=self.random_state is not None,
             feature_names=getattr(self, "feature_names_in_", None),
@@ -408,7 +365,7 @@ class StreamingPCA(ComponentEstimator):
         if found is not None:
             result, self.privacy_, self.release_ = found
             self.__dict__.update(result.attributes())
-            self.mechanism_, self.choice_ = plan.method.name, ""
+            self.mechanism_, self.choice_ = run.plan.mechanism.name, ""
             settings = self.release_.settings
             if (chosen := settings.get("chosen_row_norm")) is not None:
                 self.row_norm_ = chosen

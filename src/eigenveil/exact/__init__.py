@@ -23,8 +23,7 @@ _HOMES = {
     "lattice": "GAUSSIAN LAPLACE QUANTILE_ERROR add_noise grid_exponent",
     "products": "MomentProducts moment_products",
     "row_maps": (
-        "ChangedSource CircleSource LimitedSource OutsideSource PresentSource ProjectedSource "
-        "SquaredSource circular_mean"
+        "CellPresence LengthOutside Limit MarkChanged OnCircles Project Square circular_mean"
     ),
     "spectrum": (
         "along along_with_rest captured compressed compressed_with_rest eigengap eigenvalues "

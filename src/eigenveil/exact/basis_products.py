@@ -160,7 +160,7 @@ class ColumnsSum:
 
     def of(self, source: RowSource) -> tuple[Integers, ...]:
         """Return all three over all rows of ``source``. Private."""
-        sizes = source.unit_sizes
+        sizes = source.units.sizes
         sums, finer = OuterSums(self.view), OuterSums(self.view)
         tally = Tally(source)
         for block in integer_blocks(source, self.clip):
@@ -193,17 +193,15 @@ def moment_columns(
     low = (1 << _OUTSIDE_BITS) - 1  # in two parts: the product may not fit
     units += (outside >> _OUTSIDE_BITS) * _OUTSIDE + ((outside & low) * _OUTSIDE >> _OUTSIDE_BITS)
     replace = adjacency is Adjacency.REPLACE_ONE
-    statistic = Bounded(
+    return Bounded.over(
+        source,
         value=FixedPoint(fitted(units), -2 * FRACTION_BITS),
         sensitivities={"l2": _columns_sensitivity(view, adjacency)},
         adjacency=adjacency,
-        protects=source.protects,
-        records=source.records,
         unit=clip.radius**2 / (require_rows(rows) if replace else 1),
         count=rows if replace else None,
         exact=clip.transform is None and sums_are_exact(),
     )
-    return source.represented(statistic)
 
 
 def unscaled(view: BasisProduct, noisy: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -39,7 +39,7 @@ def check_batches(unit: Unit, adjacency: Adjacency) -> None:
 
 def count_records(source: RowSource) -> int:
     """Return the number of records of a source that can be read again; public under replace-one."""
-    if source.holds_matrices:
+    if source.schema.holds_matrices:
         return sum(len(chunk) for chunk in source.chunks())
     return public_rows(source)
 
@@ -48,13 +48,13 @@ class Batches:
     """Records in their order, as many at a time as are asked for; each is handed out once."""
 
     def __init__(self, source: RowSource, adjacency: Adjacency) -> None:
-        check_batches(source.protects, adjacency)
+        check_batches(source.units.protects, adjacency)
         self._held = source.in_memory
-        self._holds_matrices = source.holds_matrices
+        self._holds_matrices = source.schema.holds_matrices
         self.position = 0  # records handed out so far
         if self._held is None:
             chunks: Iterator[_Chunk]
-            chunks = source.chunks() if source.holds_matrices else source.tables()
+            chunks = source.chunks() if source.schema.holds_matrices else source.tables()
             self._chunks = (chunk for chunk in chunks if len(chunk))
             self._chunk: _Chunk | None = next(self._chunks, None)
             self._offset = 0  # in the chunk

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +11,23 @@ from numpy.typing import NDArray
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.integers import FixedPoint
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
+from eigenveil.rows.base import Schema, Units
 
 Norm: TypeAlias = Literal["frobenius", "nuclear", "l1", "l2", "linf"]
+
+
+class Whose(Protocol):
+    """Rows, or other records, that know their owners and their positions."""
+
+    units: Units
+    schema: Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Bounded:
     """A sum over rows scaled to the unit ball, and how far one row can move it.
+
+    Statistics of rows are made by `over`.
 
     Attributes
     ----------
@@ -68,6 +78,14 @@ class Bounded:
         for bound in self.sensitivities.values():
             if not (math.isfinite(bound) and bound > 0):
                 raise InvalidParameterError("a sensitivity must be positive and finite")
+
+    @classmethod
+    def over(cls, rows: Whose, **fields: Any) -> Self:
+        """Return a statistic of these rows, which say themselves whose they are, and which."""
+        schema = rows.schema
+        statistic = cls(protects=rows.units.protects, records=schema.records, **fields)
+        table = schema.stands_for
+        return statistic if table is None else table.whole(statistic)
 
     def sensitivity(self, norm: Norm) -> float:
         """Return how far one row can move the value in ``norm``."""

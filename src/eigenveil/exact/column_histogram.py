@@ -41,24 +41,22 @@ def value_counts(
         means, found = _grouped(means[found], blocks[found], int(blocks.max()) + 1)
     brackets = np.searchsorted(ends[1:-1], means[found], side="right")
     counts = np.bincount(brackets, minlength=ends.size - 1)[::-1]
-    statistic = Bounded(
+    return Bounded.over(
+        source,
         value=FixedPoint(counts.astype(np.int64), 0),
         sensitivities=histogram_sensitivities(adjacency),
         adjacency=adjacency,
-        protects=source.protects,
-        records=source.records,
         unit=1.0,
         count=rows,
         exact=True,
     )
-    return source.represented(statistic)
 
 
 def _unit_means(
     source: RowSource, low: float, high: float
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return the number of each row, or the mean of each person's, and who has any."""
-    sizes = source.unit_sizes
+    sizes = source.units.sizes
     parts: list[NDArray[np.float64]] = []
     owners: list[NDArray[np.intp]] = []
     for chunk, units in source.unit_tables():

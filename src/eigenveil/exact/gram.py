@@ -27,7 +27,7 @@ from eigenveil.exact.clip import BLOCK_BYTES, FRACTION_BITS, SHARE_BITS, Clip
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics.integers import ExactSum, FixedPoint, Integers, fitted, widened
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.rows.base import RowSource
+from eigenveil.rows.base import RowSource, count_units
 
 _EXACT_ROWS = 1 << (53 - 2 * FRACTION_BITS)
 _FEW_COLUMNS = 512
@@ -54,7 +54,7 @@ class Tally:
     """Number of units that were read, and of those in valid rows."""
 
     def __init__(self, source: RowSource) -> None:
-        self._sizes = source.unit_sizes
+        self._sizes = source.units.sizes
         self._columns = source.n_columns
         self._rows = self._valid = 0
         self._valid_rows = None if self._sizes is None else np.zeros_like(self._sizes)
@@ -113,7 +113,7 @@ def _prepared(
     width = clip.width(source.n_columns)
     size = min(_EXACT_ROWS, max(at_least, BLOCK_BYTES // (8 * width)))
     buffer = np.empty((size, width))
-    sizes = source.unit_sizes
+    sizes = source.units.sizes
 
     def blocks(chunk: NDArray[Any], owners: NDArray[np.intp] | None) -> Iterator[Block]:
         for start in range(0, chunk.shape[0], size):
@@ -220,12 +220,11 @@ def _moment(
     d = clip.width(source.n_columns)
     units = limit_rows(int(counts[0]), source.n_columns)
     replace = adjacency is Adjacency.REPLACE_ONE
-    statistic = Bounded(
+    return Bounded.over(
+        source,
         value=FixedPoint(sums, -2 * FRACTION_BITS),
         sensitivities=moment_sensitivities(d, adjacency),
         adjacency=adjacency,
-        protects=source.protects,
-        records=source.records,
         unit=clip.radius**2 / (require_rows(units) if replace else 1),
         count=units if replace else None,
         # The rounding of a product with a transform depends on the rows around it.
@@ -233,7 +232,6 @@ def _moment(
         centre_error=clip.centre_error,
         trace_bound=clip.radius**2 if replace else math.inf,
     )
-    return source.represented(statistic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,18 +255,16 @@ def trace(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     squares, counts = source.summed(SquareSum(clip))
     units = limit_rows(int(counts[0]), source.n_columns)
     replace = adjacency is Adjacency.REPLACE_ONE
-    statistic = Bounded(
+    return Bounded.over(
+        source,
         value=FixedPoint(squares, -2 * FRACTION_BITS),
         sensitivities={"l1": 1.0, "l2": 1.0},
         adjacency=adjacency,
-        protects=source.protects,
-        records=source.records,
         unit=clip.radius**2 / (require_rows(units) if replace else 1),
         count=units if replace else None,
         exact=clip.transform is None,
         trace_bound=clip.radius**2 if replace else math.inf,
     )
-    return source.represented(statistic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,20 +295,18 @@ def column_squares(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bound
     sums, counts = source.summed(ColumnSquareSum(clip))
     units = limit_rows(int(counts[0]), source.n_columns)
     replace = adjacency is Adjacency.REPLACE_ONE
-    statistic = Bounded(
+    return Bounded.over(
+        source,
         value=FixedPoint(sums, -2 * FRACTION_BITS),
         sensitivities=(
             {"l1": 2.0, "l2": math.sqrt(2)} if replace else {"l1": 1.0, "l2": 1.0}
         ),  # the float above sqrt(2)
         adjacency=adjacency,
-        protects=source.protects,
-        records=source.records,
         unit=clip.radius**2 / (require_rows(units) if replace else 1),
         count=units if replace else None,
         exact=clip.transform is None and sums_are_exact(),
         trace_bound=clip.radius**2 if replace else math.inf,
     )
-    return source.represented(statistic)
 
 
 def _move(group: NDArray[np.float64], rows: int, total: ExactSum) -> None:
@@ -344,17 +338,15 @@ def count(source: RowSource, clip: Clip) -> Bounded:
     """
     (counts,) = source.summed(UnitCount(clip))
     limit_rows(int(counts[0]), source.n_columns)
-    statistic = Bounded(
+    return Bounded.over(
+        source,
         value=FixedPoint(counts[1:], -FRACTION_BITS),
         sensitivities={"l1": 1.0, "l2": 1.0},
         adjacency=Adjacency.ADD_REMOVE,
-        protects=source.protects,
-        records=source.records,
         unit=clip.row_norm,
         count=None,
         exact=clip.transform is None,
     )
-    return source.represented(statistic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,18 +403,16 @@ def total(
     counts_valid = valid if replace else counted
     if counts_valid:
         sums = np.append(sums, counts[1])
-    statistic = Bounded(
+    return Bounded.over(
+        source,
         value=FixedPoint(sums, -FRACTION_BITS),
         sensitivities=bounds,
         adjacency=adjacency,
-        protects=source.protects,
-        records=source.records,
         unit=clip.row_norm / (require_rows(units) if replace else 1),
         count=units if replace else None,
         exact=clip.transform is None,
         counts_valid=counts_valid,
     )
-    return source.represented(statistic)
 
 
 def most_rows(columns: int) -> int:
@@ -450,7 +440,7 @@ def public_rows(source: RowSource) -> int:
 
     Rows are read only where the source does not know.
     """
-    return require_rows(limit_rows(source.count_units(), source.n_columns))
+    return require_rows(limit_rows(count_units(source), source.n_columns))
 
 
 def require_rows(rows: int) -> int:

@@ -31,7 +31,7 @@ from eigenveil.exact.clip import BLOCK_BYTES, NO_EXPONENT, Clip
 from eigenveil.exact.gram import limit_rows, require_rows
 from eigenveil.numerics.integers import FixedPoint, fitted, widened
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.rows.base import RowSource
+from eigenveil.rows.base import RowSource, count_units
 from eigenveil.rows.file_guard import changed
 
 _WEIGHT_BITS = 30
@@ -69,17 +69,15 @@ def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     rows = limit_rows(int(counts.sum()), source.n_columns)
     if adjacency.count_is_public:
         require_rows(rows)
-    statistic = Bounded(
+    return Bounded.over(
+        source,
         value=FixedPoint(counts, 0),
         sensitivities=histogram_sensitivities(adjacency),
         adjacency=adjacency,
-        protects=source.protects,
-        records=source.records,
         unit=clip.row_norm,
         count=rows if adjacency.count_is_public else None,
         exact=clip.transform is None,
     )
-    return source.represented(statistic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +91,7 @@ class DistanceCounts:
     def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
         """Return the counts over all rows of ``source``. Private."""
         counts = np.zeros(NO_EXPONENT // 2 * self.per_octave + 1, dtype=np.int64)
-        sizes = source.unit_sizes
+        sizes = source.units.sizes
         for chunk, units in source.unit_tables():
             exponents = self.clip.norm_exponents(chunk, self.per_octave)
             if sizes is None:
@@ -117,20 +115,18 @@ def distance_counts(
     (counts,) = source.summed(DistanceCounts(clip, per_octave))
     public = adjacency.count_is_public
     limit_rows(int(counts.sum()) >> DistanceCounts.BITS, source.n_columns)  # before any charge
-    rows = source.count_units() if public else None
+    rows = count_units(source) if public else None
     if rows is not None:
         require_rows(limit_rows(rows, source.n_columns))
-    statistic = Bounded(
+    return Bounded.over(
+        source,
         value=FixedPoint(counts, -DistanceCounts.BITS),
         sensitivities=histogram_sensitivities(adjacency),
         adjacency=adjacency,
-        protects=source.protects,
-        records=source.records,
         unit=clip.row_norm,
         count=rows,
         exact=clip.transform is None,
     )
-    return source.represented(statistic)
 
 
 def _exponents(source: RowSource, clip: Clip) -> Iterator[NDArray[np.int64]]:
@@ -139,7 +135,7 @@ def _exponents(source: RowSource, clip: Clip) -> Iterator[NDArray[np.int64]]:
     A person most of whose rows lie at the centre does too; otherwise those rows are left out.
     Integers throughout: the order of rows does not matter.
     """
-    sizes = source.unit_sizes
+    sizes = source.units.sizes
     if sizes is None:
         for chunk, _ in source.unit_tables():
             yield clip.norm_exponents(chunk)
@@ -193,22 +189,20 @@ def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
     if public:
         require_rows(rows)
     most = math.nextafter(math.sqrt(2 * d if public else d), math.inf)
-    statistic = Bounded(
+    return Bounded.over(
+        source,
         value=FixedPoint(counts.reshape(d, -1), 0),
         sensitivities={"l2": most, "l1": 2.0 * d if public else float(d)},
         adjacency=adjacency,
-        protects=source.protects,
-        records=source.records,
         unit=1.0,
         count=rows if public else None,
         exact=clip.transform is None,
     )
-    return source.represented(statistic)
 
 
 def _entry_brackets(source: RowSource, clip: Clip) -> Iterator[NDArray[np.intp]]:
     """Yield the bracket of every entry, counted from 1, and 0 below all; of persons at the end."""
-    sizes = source.unit_sizes
+    sizes = source.units.sizes
     shape = (0 if sizes is None else len(sizes), source.n_columns)
     sums, entries = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
     size = max(1, BLOCK_BYTES // (8 * max(1, shape[1])))
@@ -268,12 +262,11 @@ def level_counts(source: RowSource, column: str, adjacency: Adjacency) -> LevelC
     if public:
         require_rows(limit_rows(rows, source.n_columns))
     levels = sorted(counts)
-    return LevelCounts(
+    return LevelCounts.over(
+        source,
         value=FixedPoint(np.array([counts[level] for level in levels], dtype=np.int64), 0),
         sensitivities=histogram_sensitivities(adjacency),
         adjacency=adjacency,
-        protects=source.protects,
-        records=source.records,
         unit=1.0,
         count=rows if public else None,
         exact=True,
@@ -287,7 +280,8 @@ def _counted(source: RowSource, column: str) -> tuple[Counter[str], int]:
     counts: Counter[str] = Counter()
     persons: dict[int, Counter[str]] = {}
     rows = 0
-    for levels, units in source.levels_of(column):
+    assert source.table is not None  # which has the column
+    for levels, units in source.table.levels_of(column):
         rows += len(levels)
         if units is None:
             counts.update(level for level in levels if level is not None)
@@ -296,7 +290,7 @@ def _counted(source: RowSource, column: str) -> tuple[Counter[str], int]:
             named = persons.setdefault(unit, Counter())
             if level is not None:
                 named[level] += 1
-    if source.protects.owns_many:
+    if source.units.protects.owns_many:
         counts.update(_most_frequent(named) for named in persons.values() if named)
         rows = len(persons)
     return counts, rows
@@ -366,7 +360,7 @@ class ScoreCounts:
     def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
         """Return the counts over all rows of ``source``. Private."""
         counts = np.zeros(self.frame.cells, dtype=np.int64)
-        sizes = source.unit_sizes
+        sizes = source.units.sizes
         kinds, start = source.kinds, 0
         for chunk, units in source.unit_tables():
             coordinates = self.clip.coordinates(chunk, self.frame.directions)
@@ -387,7 +381,8 @@ def row_kinds(source: RowSource, column: str, levels: Sequence[str]) -> NDArray[
     """Return for each row the number of its level in a column; one more for all others. Private."""
     places = {level: place for place, level in enumerate(levels)}
     found = [np.empty(0, dtype=np.intp)]
-    for named, _ in source.levels_of(column):
+    assert source.table is not None  # which has the column
+    for named, _ in source.table.levels_of(column):
         each = [len(levels) if n is None else places.get(n, len(levels)) for n in named]
         found.append(np.array(each, dtype=np.intp))
     return np.concatenate(found)
@@ -401,17 +396,15 @@ def score_counts(source: RowSource, clip: Clip, frame: Frame, adjacency: Adjacen
     """
     (counts,) = source.summed(ScoreCounts(clip, frame))
     public = adjacency.count_is_public
-    rows = limit_rows(source.count_units(), source.n_columns) if public else None
+    rows = limit_rows(count_units(source), source.n_columns) if public else None
     if rows is not None:
         require_rows(rows)
-    statistic = Bounded(
+    return Bounded.over(
+        source,
         value=FixedPoint(counts, -ScoreCounts.BITS),
         sensitivities=histogram_sensitivities(adjacency),
         adjacency=adjacency,
-        protects=source.protects,
-        records=source.records,
         unit=1.0,
         count=rows,
         exact=clip.transform is None,
     )
-    return source.represented(statistic)

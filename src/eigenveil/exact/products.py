@@ -140,12 +140,11 @@ def _statistic(
 ) -> MomentProducts:
     units = limit_rows(held.units, source.n_columns)
     replace = adjacency is Adjacency.REPLACE_ONE
-    statistic = MomentProducts(
+    return MomentProducts.over(
+        source,
         value=FixedPoint(held.squares, -2 * FRACTION_BITS),
         sensitivities=moment_sensitivities(held.squares.size, adjacency),
         adjacency=adjacency,
-        protects=source.protects,
-        records=source.records,
         unit=clip.radius**2 / (require_rows(units) if replace else 1),
         count=units if replace else None,
         exact=False,
@@ -155,7 +154,6 @@ def _statistic(
         blocks=held.blocks,
         place=held.place,
     )
-    return source.represented(statistic)
 
 
 def fingerprint_weights(d: int) -> NDArray[np.float64]:

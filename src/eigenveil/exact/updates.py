@@ -77,14 +77,14 @@ def update_sum(
     sensitivity = view.natural()
     if radius is not None:
         sensitivity = min(2 * radius / bound, sensitivity) + 2 * view.slack(centre)
-    return Bounded(
+    return Bounded.over(
+        records,
         value=FixedPoint(units, -2 * FRACTION_BITS),
         sensitivities={"l2": sensitivity * (1 + 2.0**-40)},
         adjacency=adjacency,
         unit=bound / len(records.records),
         count=len(records.records),
         exact=clip.transform is None and sums_are_exact(),
-        records=records.records,
     )
 
 
@@ -108,14 +108,14 @@ def update_counts(
     counts = np.zeros(NO_EXPONENT + 1, dtype=np.int64)
     for distances in _all_distances(records, clip, view):
         counts += np.bincount(octave_brackets(distances / REACH), minlength=NO_EXPONENT + 1)
-    return Bounded(
+    return Bounded.over(
+        records,
         value=FixedPoint(counts, 0),
         sensitivities={"l1": 2.0, "linf": 1.0},
         adjacency=adjacency,
         unit=REACH * bound,
         count=len(records.records),
         exact=clip.transform is None,
-        records=records.records,
     )
 
 
@@ -226,12 +226,12 @@ def _matrix_sum(
         here += entries.astype(np.int64).sum(axis=0)
     rounding = math.sqrt(view.basis.size) * 2.0**-_ENTRY_BITS
     apart = 2 * min(1.0, bound / radius)
-    return Bounded(
+    return Bounded.over(
+        records,
         value=FixedPoint(sums.total(), -_ENTRY_BITS),
         sensitivities={"l2": apart * (1 + 2.0**-30) + rounding + 2.0**-29},
         adjacency=adjacency,
         unit=radius / len(records.records),
         count=len(records.records),
         exact=True,
-        records=records.records,
     )

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from numbers import Real
 from typing import Any, Literal, get_args
 
@@ -16,6 +16,7 @@ from eigenveil.text import plural
 Weighting = Literal["predicted", "printed", "equal"]
 
 _LARGEST_SCALE = 1e100  # of a scale
+_SECONDS = ("join_seconds", "answer_seconds", "again_seconds")
 _VARIANCES = Phrase(
     python="values='variances'", shell="values of variances", file='values = "variances"'
 )
@@ -90,61 +91,38 @@ class Limits:
         return "; ".join(words) or None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement:
-    """What will be asked, of whom, and when it counts.
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What every agreement states.
 
     Attributes
     ----------
     federation : str
-        Its name; an owner answers each round of a name once.
-    owners : mapping of str to Limits
-        Everybody who may take part.
+        Its name; an owner answers each question of a name once.
+    owners : mapping
+        Everybody who may take part, by name.
     n_columns, n_components : int
         Columns of every table, and directions to find.
-    share : float
-        Of every owner's mu^2, for its basis. The second answer has k x k numbers where the first
-        has d x k, so most of a budget belongs to the first.
-    directions : int, optional
-        How many each owner sends; as many as components by default. More of them help where many
-        owners are small: what no owner sees clearly by itself is then not lost.
     columns : tuple of str, optional
         Their names, in this order.
     scale : tuple of float, optional
         What every owner divides the columns by.
     kind : {"pca", "covariance"}
-        What is released at the end: components, or the d x d matrix they stand for.
-    values : {"shares", "variances"}
-        What is asked for inside the aggregate basis: shares of variance, for which no owner needs
-        a bound, or variances in the units of the data, for which each finds a length of its own
-        rows privately. By default what ``kind`` needs: variances for a covariance.
-    quorum : int
-        How many owners must answer every round.
-    weights : {"predicted", "printed", "equal"}
-        From the error that each owner's mechanism should have, from the formula of [Fed], or none.
-    most_weight : float, optional
-        No owner has more of the whole. By default none has more than a half whose limits are not
-        complete; the weight of the others follows from agreed numbers.
+        What is released at the end: components, or a covariance.
     join_seconds, answer_seconds, again_seconds : float
         How long owners are waited for, and after what time a silent one is asked again.
     simulated : bool
-        Whether answers with seeded noise, which protect nobody, are taken.
+        Whether noise may be seeded, which protects nobody.
 
     """
 
     federation: str
-    owners: Mapping[str, Limits]
+    owners: Mapping[str, Any]
     n_columns: int
     n_components: int
-    share: float = 0.8
-    directions: int | None = None
     columns: tuple[str, ...] | None = None
     scale: tuple[float, ...] | None = None
     kind: Literal["pca", "covariance"] = "pca"
-    values: Literal["shares", "variances"] | None = None
-    quorum: int = 2
-    weights: Weighting = "predicted"
-    most_weight: float | None = None
     join_seconds: float = 600.0
     answer_seconds: float = 600.0
     again_seconds: float = 60.0
@@ -153,25 +131,14 @@ class Agreement:
     def __post_init__(self) -> None:
         check_name("federation", self.federation)
         if not isinstance(self.owners, Mapping):
-            raise InvalidParameterError("owners must be a mapping of names to limits: give a dict")
+            raise InvalidParameterError("owners must be a mapping of names: give a dict")
         for name in self.owners:
             check_name("owner", name)
-        for name in ("n_columns", "n_components", "n_directions", "quorum"):
+        for name in ("n_columns", "n_components"):
             if type(getattr(self, name)) is not int:
                 raise InvalidParameterError(f"{name.removeprefix('n_')} must be a whole number")
         if not 1 <= self.n_components <= self.n_columns:
             raise InvalidParameterError("components must lie between 1 and the number of columns")
-        if not self.n_components <= self.n_directions <= self.n_columns:
-            raise InvalidParameterError(
-                "directions must lie between the numbers of components and of columns"
-            )
-        if largest_size(self.n_columns, self.n_directions) > readable_size(self.n_columns):
-            raise InvalidParameterError(
-                "so many directions of so many columns are a larger message than owners read: ask "
-                "for fewer"
-            )
-        if not _between(self.share, 1) or self.share == 1:
-            raise InvalidParameterError("share must lie between 0 and 1")
         if self.columns is not None and not (
             _is_list(self.columns, self.n_columns)
             and all(isinstance(name, str) for name in self.columns)
@@ -184,6 +151,67 @@ class Agreement:
             raise InvalidParameterError("give one positive scale for each column")
         if self.kind not in ("pca", "covariance"):
             raise InvalidParameterError("kind must be 'pca' or 'covariance'")
+        if not all(_between(getattr(self, name), math.inf) for name in _SECONDS):
+            raise InvalidParameterError("seconds must be positive")
+
+    def _document(self) -> dict[str, Any]:
+        """Return what is agreed on; how long to wait may change afterwards."""
+        names = (field.name for field in fields(self) if field.name not in _SECONDS)
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement(Terms):
+    """What will be asked, of whom, and when it counts; besides the `Terms`.
+
+    Attributes
+    ----------
+    owners : mapping of str to Limits
+        Everybody who may take part.
+    share : float
+        Of every owner's mu^2, for its basis. The second answer has k x k numbers where the first
+        has d x k, so most of a budget belongs to the first.
+    directions : int, optional
+        How many each owner sends; as many as components by default. More of them help where many
+        owners are small: what no owner sees clearly by itself is then not lost.
+    values : {"shares", "variances"}
+        What is asked for inside the aggregate basis: shares of variance, for which no owner needs
+        a bound, or variances in the units of the data, for which each finds a length of its own
+        rows privately. By default what ``kind`` needs: variances for a covariance.
+    quorum : int
+        How many owners must answer every round.
+    weights : {"predicted", "printed", "equal"}
+        From the error that each owner's mechanism should have, from the formula of [Fed], or none.
+    most_weight : float, optional
+        No owner has more of the whole. By default none has more than a half whose limits are not
+        complete; the weight of the others follows from agreed numbers.
+
+    """
+
+    owners: Mapping[str, Limits]
+    share: float = 0.8
+    directions: int | None = None
+    values: Literal["shares", "variances"] | None = None
+    quorum: int = 2
+    weights: Weighting = "predicted"
+    most_weight: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("n_directions", "quorum"):
+            if type(getattr(self, name)) is not int:
+                raise InvalidParameterError(f"{name.removeprefix('n_')} must be a whole number")
+        if not self.n_components <= self.n_directions <= self.n_columns:
+            raise InvalidParameterError(
+                "directions must lie between the numbers of components and of columns"
+            )
+        if largest_size(self.n_columns, self.n_directions) > readable_size(self.n_columns):
+            raise InvalidParameterError(
+                "so many directions of so many columns are a larger message than owners read: ask "
+                "for fewer"
+            )
+        if not _between(self.share, 1) or self.share == 1:
+            raise InvalidParameterError("share must lie between 0 and 1")
         if self.values not in (None, "shares", "variances"):
             raise InvalidParameterError("values must be 'shares' or 'variances'")
         if self.kind == "covariance" and self.values == "shares":
@@ -194,9 +222,6 @@ class Agreement:
             raise InvalidParameterError("weights must be 'predicted', 'printed' or 'equal'")
         if self.most_weight is not None and not _between(self.most_weight, 1):
             raise InvalidParameterError("most_weight must lie between 0 and 1")
-        for seconds in (self.join_seconds, self.answer_seconds, self.again_seconds):
-            if not _between(seconds, math.inf):
-                raise InvalidParameterError("seconds must be positive")
 
     @property
     def n_directions(self) -> int:
@@ -223,11 +248,9 @@ class Agreement:
         return 1.0 if len(self.vouched) == len(self.owners) else _HALF
 
     def encode(self) -> bytes:
-        """Return the same bytes for the same agreement; how long to wait may change in between."""
-        document: dict[str, Any] = asdict(self)
-        for seconds in ("join_seconds", "answer_seconds", "again_seconds"):
-            del document[seconds]
-        return json.dumps(document, sort_keys=True).encode()
+        """Return the same bytes for the same agreement."""
+        owners = {name: asdict(limits) for name, limits in self.owners.items()}
+        return json.dumps({**self._document(), "owners": owners}, sort_keys=True).encode()
 
 
 def _between(value: Any, most: float) -> bool:

@@ -80,17 +80,15 @@ class ServerConfiguration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientConfiguration:
-    """What an owner's process needs.
+class Connection:
+    """What the process of every owner needs.
 
     Attributes
     ----------
-    settings : OwnerSettings
-        How the owner takes part.
     server : str
         ``host:port`` to connect to.
     certificate, key : Path or None
-        By which the server is checked, and the owner's private key; None without encryption.
+        By which the server is checked, and the owner's node key; None without encryption.
     data, ledger, folder : Path
         The table, the ledger to charge, and where answers are kept.
     patience : float
@@ -98,7 +96,6 @@ class ClientConfiguration:
 
     """
 
-    settings: OwnerSettings
     server: str
     certificate: Path | None
     key: Path | None
@@ -106,6 +103,13 @@ class ClientConfiguration:
     ledger: Path
     folder: Path
     patience: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientConfiguration(Connection):
+    """What an owner's process needs where its noise is its own: ``settings`` besides."""
+
+    settings: OwnerSettings
 
 
 _SERVER: dict[str, dict[str, Key]] = {
@@ -329,8 +333,8 @@ _SECURE_CLIENT: dict[str, dict[str, Key]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SecureClientConfiguration:
-    """What the process of an owner in secure sums needs.
+class SecureClientConfiguration(Connection):
+    """What the process of an owner in secure sums needs besides.
 
     Attributes
     ----------
@@ -342,14 +346,6 @@ class SecureClientConfiguration:
         Its Ed25519 key, made for this purpose alone.
     signature : str
         Under the agreement.
-    server : str
-        ``host:port`` to connect to.
-    certificate, key : Path or None
-        By which the server is checked, and the owner's node key; None without encryption.
-    data, ledger, folder : Path
-        The table, the ledger to charge, and where answers are kept.
-    patience : float
-        Seconds to go on without a word from the server.
     on_invalid, on_missing
         As in `PrivatePCA`.
 
@@ -359,13 +355,6 @@ class SecureClientConfiguration:
     name: str
     signing_key: Path
     signature: str
-    server: str
-    certificate: Path | None
-    key: Path | None
-    data: Path
-    ledger: Path
-    folder: Path
-    patience: float
     on_invalid: OnInvalid = "raise"
     on_missing: OnMissing = "invalid"
 

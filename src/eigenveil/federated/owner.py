@@ -72,6 +72,10 @@ class Answerer(ABC):
     ----------
     federation, owner : str
         Names in a refusal.
+    ledger : Ledger, optional
+        Charged before every answer. Left out in a simulation, and only there.
+    folder : path, optional
+        Where answers are kept, readable by nobody else; in memory in a simulation without one.
     log : callable
         Hears one line about every refusal, for the owner's own eyes.
     face : {"python", "shell", "file"}
@@ -79,10 +83,33 @@ class Answerer(ABC):
 
     """
 
-    def __init__(self, federation: str, owner: str, log: Callable[[str], None], face: Face) -> None:
+    def __init__(
+        self,
+        federation: str,
+        owner: str,
+        ledger: Ledger | None,
+        folder: str | Path | None,
+        log: Callable[[str], None],
+        face: Face,
+    ) -> None:
+        if folder is None and ledger is not None:
+            raise InvalidParameterError("an owner needs a state folder, so as not to spend twice")
+        if ledger is not None and ledger.budget.delta is None:
+            # Answers are sure to fit in a ledger of their own notion only.
+            raise InvalidParameterError(
+                "the ledger of an owner must grant epsilon and delta: create such a one"
+            )
         self._names = (federation, owner)
+        self._ledger, self._folder = ledger, folder
         self._log, self._face = log, face
         self._said = ""  # of the last question, if it was refused
+
+    def _stored(self, **terms: Any) -> Answers:
+        """Return the answers that are kept under these terms; another folder is noticed now."""
+        terms["ledger"] = None if self._ledger is None else self._ledger.id
+        answers = Answers(None if self._folder is None else real_path(self._folder), terms)
+        with answers.opened():
+            return answers
 
     def answer(self, question: bytes) -> bytes:
         """Return the answer to a question, or a refusal, which is a code; never raise."""
@@ -120,14 +147,8 @@ class Owner(Answerer):
         What is public.
     rows : path, array, frame or RowSource
         The records; read again in every round.
-    ledger : Ledger, optional
-        Charged before every answer. Left out in a simulation, and only there.
-    folder : path, optional
-        Where answers are kept, readable by nobody else; in memory in a simulation without one.
-    log : callable
-        Hears one line about every refusal, for the owner's own eyes.
-    face : {"python", "shell", "file"}
-        In whose words the line says what to do: where the settings are stated.
+    ledger, folder, log, face
+        As in `Answerer`.
 
     """
 
@@ -141,27 +162,14 @@ class Owner(Answerer):
         log: Callable[[str], None] = LOG.warning,
         face: Face = "python",
     ) -> None:
-        simulated = settings.random_state is not None
-        if (ledger is None) != simulated:
+        if (ledger is None) != (settings.random_state is not None):
             raise InvalidParameterError(
                 "an owner has a ledger, a simulation has none: give a ledger or a random_state"
             )
-        if folder is None and not simulated:
-            raise InvalidParameterError("an owner needs a state folder, so as not to spend twice")
-        if ledger is not None and ledger.budget.delta is None:
-            # Both answers are sure to fit in a ledger of their own notion only.
-            raise InvalidParameterError(
-                "the ledger of an owner must grant epsilon and delta: create such a one"
-            )
-        super().__init__(settings.federation, settings.owner, log, face)
+        super().__init__(settings.federation, settings.owner, ledger, folder, log, face)
         self.settings = settings
-        self._ledger = ledger
         self._records = Records(settings, rows, ledger)
-        payer = None if ledger is None else ledger.id
-        terms = {"settings": settings.as_dict(), "ledger": payer}
-        self._answers = Answers(None if folder is None else real_path(folder), terms)
-        with self._answers.opened():  # a folder of something else is noticed now
-            pass
+        self._answers = self._stored(settings=settings.as_dict())
 
     def _answer(self, question: bytes) -> bytes:
         asked: Any = decode(question, Invitation, BasisQuestion, ValuesQuestion)

@@ -188,7 +188,7 @@ class OwnerPlans:
             releases="covariance",
             budget=budget,
             adjacency=ADJACENCY,
-            unit=rows.protects,
+            unit=rows.units.protects,
             n_columns=rows.n_columns,
             n_rows=self.n_records,
             entry=entry("covariance", "gauss"),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from eigenveil.exact.clip import Clip
 from eigenveil.exact.gram import second_moment
-from eigenveil.exact.row_maps import ProjectedSource
+from eigenveil.exact.row_maps import Project
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.analyze_gauss import directions
 from eigenveil.mechanisms.centre import drawn_pairs
@@ -55,7 +55,7 @@ class ProjectedMoment:
         if self.paired:
             rows, n = drawn_pairs(source, clip, gate)
             about = replace(about, centre=None, box=None)
-        inside = ProjectedSource(rows, about, self.basis)
+        inside = rows.map(Project(about, self.basis))
         ball = Clip(row_norm=1.0, on_invalid=clip.on_invalid)
         noisy = gate.draw(GaussCov(mu=self.mu), second_moment(inside, ball, gate.adjacency))
         gate.rows = gate.rows if n is None else n  # and not the number of pairs

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from eigenveil.estimators.results import component_result
 from eigenveil.exact.clip import LARGEST_NORM, Clip
 from eigenveil.exact.gram import public_rows
-from eigenveil.exact.row_maps import OutsideSource, ProjectedSource
+from eigenveil.exact.row_maps import LengthOutside, Project
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, LedgerError
 from eigenveil.federated.messages import (
     WEAKEST,
@@ -60,7 +60,7 @@ from eigenveil.privacy.ledger import Ledger
 from eigenveil.privacy.ledger_file import Entry
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.frames import as_table, is_frame, names
-from eigenveil.rows.maps import ScaledSource
+from eigenveil.rows.maps import Divide
 from eigenveil.rows.memory import ArraySource
 from eigenveil.rows.open import open_rows
 
@@ -76,7 +76,7 @@ def open_owned(
     else:
         by_name = isinstance(rows, (str, Path)) and Path(rows).suffix.lower() != ".npy"
         source = open_rows(rows, columns if by_name else None, unit)
-    found = source.feature_names
+    found = source.schema.feature_names
     if columns is None or found == columns:
         return found, source
     if found is not None or len(columns) != source.n_columns:
@@ -128,7 +128,7 @@ class Records:
             settings=self.settings,
             n_columns=self.n_columns,
             n_records=self.n_records,
-            unit=self._rows.protects,
+            unit=self._rows.units.protects,
             box=self._box,
             box_by_column=self._by_column,
             scale=self.scale,
@@ -141,7 +141,7 @@ class Records:
         """
         price = self._price(asked)
         if self._ledger is not None:
-            self._ledger.check(price, adjacency=ADJACENCY, unit=self._rows.protects)
+            self._ledger.check(price, adjacency=ADJACENCY, unit=self._rows.units.protects)
         return price
 
     def _price(self, asked: Invitation) -> Cost:
@@ -153,9 +153,9 @@ class Records:
         some = np.eye(self.n_columns, asked.n_components)  # none is known yet, and all cost as much
         norm = self._plans.norm(left, clip)
         if asked.n_components < self.n_columns:
-            outside = self._plans.outside(OutsideSource(rows, clip, some), left, norm)
+            outside = self._plans.outside(rows.map(LengthOutside(clip, some)), left, norm)
             first = compose(first, outside.cost)
-        inside = self._plans.inside(ProjectedSource(rows, clip, some), norm, first)
+        inside = self._plans.inside(rows.map(Project(clip, some)), norm, first)
         return compose(first, inside.cost)
 
     def charged(self, name: str) -> Entry | None:
@@ -269,7 +269,7 @@ class Records:
             adjacency=before.adjacency,
             ledger=self._ledger,
             noise=self._noise(more=1),
-            protects=self._rows.protects,
+            protects=self._rows.units.protects,
             once=True,
             charge=NOTHING,  # the first answer was charged for both
         )
@@ -295,7 +295,7 @@ class Records:
     ) -> tuple[float, Guarantee]:
         """Return the variance outside the basis, of lengths clipped as stated or found."""
         rows, clip = self._about(np.array(notes["centre"]))
-        lengths = OutsideSource(rows, clip, basis)
+        lengths = rows.map(LengthOutside(clip, basis))
         planned = self._plans.outside(lengths, left, self._plans.norm(left, clip))
         self._require_paid(compose(before.cost, planned.cost))
         fitted = self._executed(planned, lengths, "values, beside")
@@ -308,7 +308,7 @@ class Records:
         """Return variances in the units of the data, about a centre that is found anew."""
         centre = np.array(notes["centre"])
         rows, clip = self._about(centre)
-        inside = ProjectedSource(rows, clip, basis)
+        inside = rows.map(Project(clip, basis))
         norm = self._plans.norm(left, clip)
         planned = self._plans.inside(inside, norm, before.cost, centred=bool(notes["centred"]))
         self._require_paid(compose(before.cost, planned.cost))
@@ -336,7 +336,7 @@ class Records:
             on_invalid=settings.on_invalid,
             on_missing=settings.on_missing,
         )
-        return self._rows if scale is None else ScaledSource(self._rows, scale), clip
+        return self._rows if scale is None else self._rows.map(Divide(scale)), clip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

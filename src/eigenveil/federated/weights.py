@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms.registry import ComponentEntry, entries
+from eigenveil.mechanisms.registry import ComponentMechanism, entries
 from eigenveil.planning.request import Situation
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
@@ -50,7 +50,7 @@ _FAR, _LEAST = 10.0, 1e-200  # times the median noise; of a weight
 MECHANISMS = {
     one.name: one.typical_length
     for one in entries("components")
-    if isinstance(one, ComponentEntry) and one.typical_length is not None
+    if isinstance(one, ComponentMechanism) and one.typical_length is not None
 }
 _BALL = MECHANISMS["analyze-gauss"]
 
@@ -111,10 +111,8 @@ def predicted(
 
     Parameters
     ----------
-    n, epsilon, delta : array-like of shape (m,)
-        Records and whole budget of each owner.
-    d, k : int
-        Columns and components.
+    n, epsilon, delta, d, k
+        As in `printed`.
     mechanism : str or sequence of str
         That of all owners, or of each: a key of `MECHANISMS`.
     share : float or array-like of shape (m,)

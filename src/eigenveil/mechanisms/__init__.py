@@ -4,22 +4,22 @@ from eigenveil.doors import lazy_names
 
 _HOMES = {
     "additive": "GaussianNoise LaplaceNoise NoisyMean PrivateMean PrivateTrace vector_noise",
-    "analyze_gauss": "AnalyzeGauss AnalyzeGaussPCA Spherical SphericalPCA WishartPCA directions",
+    "analyze_gauss": "AnalyzeGauss Spherical WishartComponents directions",
     "captured": "Captured CapturedVariance captured_pays",
     "centre": "Centred CentredResult LocatedCentre Paired Uncentred enough_rows mean_shares",
-    "cleaned": "AdaptiveCleanedCov Cleaned CleanedCov",
+    "cleaned": "AdaptiveCleaned Cleaned",
     "column_scale": ("ColumnScale FoundScales Scaled enough_for_scales scale_share without_hidden"),
     "columns": "Columns",
     "component_stages": "ComponentStages Further PrivateVariances Variances",
     "components": "NoisyComponents leading reliability",
     "continual": "ContinualCov DailyDraw DailyGate",
-    "correlation": "CorrelationPCA standardised",
+    "correlation": "Correlation standardised",
     "counted": "COUNT_SHARE Counted DrawnRowsGate",
     "distances": (
         "FALSE_ALARM NoisyDistances PrivateDistances PrivateRadiusClip distance_share "
         "laplace_sum noise_rows searchable"
     ),
-    "elliptical": "EllipticalCov",
+    "elliptical": "Elliptical",
     "fourth_moments": "SPREAD_SHARE FourthMoments",
     "front": "CORRELATION Front",
     "gate": "Gate MomentMechanism proofs_of release",
@@ -29,20 +29,23 @@ _HOMES = {
     "joined": "JoinedRegression",
     "levels": "PrivateLevels",
     "linear": "CentreSteps LinearStages Stage TargetSteps",
-    "linear_rows": "ColumnsSource DesignRows GradientRows Records ResidualRows reordered",
+    "linear_rows": "Design Gradients Records Residuals reordered",
     "median_of_means": "MedianOfMeans PrivateQuantile blocks_of findable free_ends",
     "missing_rates": "Present missing_shares",
-    "oja": "Oja OjaPCA",
+    "oja": "Oja",
     "one_pass": "OnePassState",
-    "power": "Power PowerPCA",
+    "power": "Power",
     "rank": "PrivateEigenvalues PrivateNoiseVariance PrivateRank bulk_weights",
-    "registry": "ComponentEntry Entry LazyEntry Releases Terms entries entry wide",
+    "registry": (
+        "BuildContext ComponentMechanism CovarianceMechanism LazyMechanism Mechanism Releases "
+        "entries entry options wide"
+    ),
     "released_scales": "ReleasedScales",
     "row_bounds": "FrontBounds LocatedBounds RadiusBounds RowBounds",
     "score_map": "SCORE_SHARE ScoreHistogram score_bins",
     "sparse_vector": "SparseVector",
     "standardising": "standardised_by_itself standardising_step",
-    "tangent": "NoisyProduct ProductNoise Tangent TangentPCA",
-    "wishart": "WishartCov",
+    "tangent": "NoisyProduct ProductNoise Tangent",
+    "wishart": "Wishart WishartCov",
 }
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -43,7 +43,7 @@ Proof: docs/proofs/wishart.md.
 The noise is sampled in floating point: idealised numerics.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -58,35 +58,32 @@ from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.components import NoisyComponents, leading, negligible, reliability
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.gauss import GaussCov
-from eigenveil.mechanisms.registry import ComponentEntry, LazyEntry, Terms
+from eigenveil.mechanisms.registry import ComponentMechanism, LazyMechanism
 from eigenveil.mechanisms.wishart import WishartCov
 from eigenveil.numerics.array_backend import Place
 from eigenveil.numerics.component_law import leading_statement
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import block_krylov, max_krylov_columns
 from eigenveil.privacy.calibrate import noise_scale
-from eigenveil.privacy.cost import Cost, Gaussian, Pure
 from eigenveil.privacy.guarantee import Numerics
 from eigenveil.rows.base import RowSource
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnalyzeGaussPCA:
-    """Top eigenvectors of GaussCov. Fields are public, never data."""
+class AnalyzeGauss(LazyMechanism):
+    """Leading directions of a noisy second moment of clipped rows."""
 
-    name: ClassVar[str] = "analyze-gauss"
-    mu: float
-    n_components: int
-    lazy: bool = False
+    name = "analyze-gauss"
+    about = "the noisy covariance"
+    source = "Dwork, Talwar, Thakurta, Zhang 2014, Algorithm 1 (DP-Gauss-1)"
+    allows_for_missing = True
+    tightens = True
+    auto = "with `row_norm` or a generous budget"
+    typical_length = 0.7**2  # rows a little inside a length that is stated as such
 
     @property
     def exact(self) -> bool:
         """The dense noise is on a lattice, the lazy one is not."""
         return not self.lazy
-
-    def cost(self) -> Cost:
-        """Cost of one `perturb`: the eigenvectors are post-processing."""
-        return Gaussian(self.mu)
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
         """Draw once on the second moment of the rows."""
@@ -159,84 +156,44 @@ def _energy_beside(place: Place, components: NDArray[np.float64], block: Any, im
     return place.inner(image, image) * others / seen if others and seen else 0.0
 
 
-class AnalyzeGauss(LazyEntry):
-    """Leading directions of a noisy second moment of clipped rows."""
-
-    name = "analyze-gauss"
-    about = "the noisy covariance"
-    source = "Dwork, Talwar, Thakurta, Zhang 2014, Algorithm 1 (DP-Gauss-1)"
-    allows_for_missing = True
-    tightens = True
-    auto = "with `row_norm` or a generous budget"
-    typical_length = 0.7**2  # rows a little inside a length that is stated as such
-
-    def gaussian(self, mu: float, terms: Terms) -> AnalyzeGaussPCA:
-        """Build the mechanism at a strength mu."""
-        return AnalyzeGaussPCA(mu=mu, n_components=terms.n_components, lazy=self.lazily(terms))
-
-
-ANALYZE_GAUSS_ENTRY = AnalyzeGauss()
-
-
 def directions(clip: Clip) -> Clip:
     """Return rows about the same centre, scaled to unit length."""
     return replace(clip, row_norm=1.0, normalise=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SphericalPCA:
-    """`analyze-gauss` on directions of rows. Fields are public, never data."""
-
-    proof: ClassVar[str] = "spherical"
-    name: ClassVar[str] = "spherical"
-    mu: float
-    n_components: int
-    lazy: bool = False
-
-    def cost(self) -> Cost:
-        """Return the cost of the inner release."""
-        return Gaussian(self.mu)
-
-    def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
-        """Return the leading components about the centre of ``clip``, whose bound is not used."""
-        inner = AnalyzeGaussPCA(mu=self.mu, n_components=self.n_components, lazy=self.lazy)
-        return inner.run(source, directions(clip), gate)
-
-
-class Spherical(LazyEntry):
+class Spherical(AnalyzeGauss):
     """Leading directions of a noisy second moment of unit rows."""
 
     proof: ClassVar[str] = "spherical"
     name = "spherical"
     about = "the noisy second moment of unit rows"
     source = "`analyze-gauss` on unit rows; Kim, Jung 2025 have unit pairs of rows"
-    allows_for_missing = True
+    tightens = False
     auto = "for wide tables"
     unit_rows = True
     uses_lengths = False
     typical_length = 1.0
 
-    def gaussian(self, mu: float, terms: Terms) -> SphericalPCA:
-        """Build the mechanism at a strength mu."""
-        return SphericalPCA(mu=mu, n_components=terms.n_components, lazy=self.lazily(terms))
+    def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
+        """Return the leading components about the centre of ``clip``, whose bound is not used."""
+        return super().run(source, directions(clip), gate)
 
 
-SPHERICAL_ENTRY = Spherical()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WishartPCA:
-    """Top eigenvectors of WishartCov. Fields are public, never data."""
+class WishartComponents(ComponentMechanism):
+    """Leading directions under two-sided Wishart noise, for a pure epsilon."""
 
     proof: ClassVar[str] = "wishart"
-    name: ClassVar[str] = "wishart"
+    name = "wishart"
+    about = "two-sided Wishart noise"
+    source = "two-sided Wishart noise on unit or clipped rows; new here"
+    allows_for_missing = True
+    tightens = True
+    auto = "for epsilon alone"
+    has_gaussian = False
+    has_pure = True
+    numerics = Numerics.IDEALISED
+    unit_rows = True
     exact: ClassVar[bool] = False
-    epsilon: float
-    n_components: int
-
-    def cost(self) -> Cost:
-        """Cost of one `perturb`: the eigenvectors are post-processing."""
-        return Pure(self.epsilon)
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
         """Draw once on the second moment of the rows."""
@@ -248,24 +205,3 @@ class WishartPCA:
         """Return the leading components of the noisy second moment."""
         noisy = WishartCov(epsilon=self.epsilon, clean=False).perturb(query, noise)
         return leading(noisy, self.n_components)
-
-
-class Wishart(ComponentEntry):
-    """Leading directions under two-sided Wishart noise, for a pure epsilon."""
-
-    proof: ClassVar[str] = "wishart"
-    name = "wishart"
-    about = "two-sided Wishart noise"
-    source = "two-sided Wishart noise on unit or clipped rows; new here"
-    allows_for_missing = True
-    tightens = True
-    auto = "for epsilon alone"
-    numerics = Numerics.IDEALISED
-    unit_rows = True
-
-    def pure(self, epsilon: float, terms: Terms) -> WishartPCA:
-        """Build the mechanism at a strength epsilon."""
-        return WishartPCA(epsilon=epsilon, n_components=terms.n_components)
-
-
-WISHART_ENTRY = Wishart()

@@ -185,7 +185,7 @@ def drawn_pairs(source: RowSource, clip: Clip, gate: Gate) -> tuple[RowSource, i
     Every row is first known to be one that ``clip`` accepts: drawing charges.
     """
     rows = count_checked(source, clip.check)
-    sizes = source.unit_sizes
+    sizes = source.units.sizes
     pairs = paired(source, gate.adjacency, gate.order)
     return pairs, rows if sizes is None else len(sizes)
 

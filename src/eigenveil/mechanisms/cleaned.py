@@ -40,8 +40,8 @@ Differences from the source
 """
 
 import math
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import replace
+from typing import ClassVar
 
 from eigenveil.exact.bounded import Bounded
 from eigenveil.exact.clip import SMALLEST_NORM, Clip
@@ -51,7 +51,7 @@ from eigenveil.exact.symmetric import GaussianLaw
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.gate import Gate, MomentMechanism
 from eigenveil.mechanisms.gauss import GaussCov, NoisyMatrix
-from eigenveil.mechanisms.registry import CovarianceEntry, Terms
+from eigenveil.mechanisms.registry import CovarianceMechanism
 from eigenveil.mechanisms.sparse_vector import SparseVector
 from eigenveil.numerics.integers import FixedPoint
 from eigenveil.numerics.random import NoiseSource
@@ -61,25 +61,7 @@ from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.rows.base import RowSource
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanedCov(MomentMechanism[NoisyMatrix]):
-    """GaussCov with cleaned eigenvalues. Fields are public, never data."""
-
-    name: ClassVar[str] = "cleaned"
-    exact: ClassVar[bool] = True
-    mu: float
-
-    def cost(self) -> Cost:
-        """Cost of one `perturb`: the cleaning is post-processing."""
-        return Gaussian(self.mu)
-
-    def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyMatrix:
-        """Return the cleaned second moment in the caller's units."""
-        noisy = GaussCov(mu=self.mu).perturb(query, noise)
-        return noisy.cleaned(trace_bound=query.trace_bound, spike=query.centre_error)
-
-
-class Cleaned(CovarianceEntry):
+class Cleaned(MomentMechanism[NoisyMatrix], CovarianceMechanism):
     """A noisy second moment with cleaned eigenvalues."""
 
     name = "cleaned"
@@ -89,13 +71,12 @@ class Cleaned(CovarianceEntry):
     auto = "where rows are read once"
     semidefinite = True
     gaussian_noise = True
+    exact: ClassVar[bool] = True
 
-    def gaussian(self, mu: float, terms: Terms) -> CleanedCov:
-        """Build the mechanism at a strength mu."""
-        return CleanedCov(mu=mu)
-
-
-CLEANED_ENTRY = Cleaned()
+    def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyMatrix:
+        """Return the cleaned second moment in the caller's units."""
+        noisy = GaussCov(mu=self.mu).perturb(query, noise)
+        return noisy.cleaned(trace_bound=query.trace_bound, spike=query.centre_error)
 
 
 SHARES = (1 / 64, 7 / 64, 7 / 8)  # of rho: the number of rows where it is private, search, matrix
@@ -105,31 +86,41 @@ PATIENCE = 24  # in units of 1/epsilon: how many rows the search takes for noise
 assert sum(SHARES) == 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdaptiveCleanedCov:
-    """`cleaned` at a private bound on rows. Fields are public, never data."""
+class AdaptiveCleaned(CovarianceMechanism):
+    """`cleaned`, at a row norm that is lowered privately."""
 
     proof: ClassVar[str] = "adaptive_cleaned"
-    name: ClassVar[str] = "adaptive-cleaned"
-    rows: GaussianNoise
-    search: SparseVector
-    matrix: CleanedCov
-
-    @classmethod
-    def gaussian(cls, mu: float) -> Self:
-        """Build it for zCDP: rho = mu^2/2, of which a pure step takes epsilon^2/2."""
-        rows, search, matrix = (mu * math.sqrt(share) for share in SHARES)
-        built = cls(
-            rows=GaussianNoise(mu=rows),
-            search=SparseVector(epsilon=search),
-            matrix=CleanedCov(mu=matrix),
-        )
-        assert rho_of(built.cost()) <= mu**2 / 2 * (1 + 1e-12)
-        return built
+    name = "adaptive-cleaned"
+    about = "cleaned, at a row norm lowered privately"
+    source = "`cleaned` at a privately lowered row norm"
+    auto = "for few rows within bounds"
+    reads_once = False
+    semidefinite = True
+    gaussian_noise = True
 
     def cost(self) -> Cost:
         """Return the cost of all steps, composed."""
-        return compose(self.rows.cost(), self.search.cost(), self.matrix.cost())
+        found = compose(self.rows.cost(), self.search.cost(), self.matrix.cost())
+        assert rho_of(found) <= self.mu**2 / 2 * (1 + 1e-12)
+        return found
+
+    @property
+    def rows(self) -> GaussianNoise:
+        """The noise on the number of rows."""
+        return GaussianNoise(mu=self._share(0))
+
+    @property
+    def search(self) -> SparseVector:
+        """The search for a row norm: of rho = mu^2/2 a pure step takes epsilon^2/2."""
+        return SparseVector(epsilon=self._share(1))
+
+    @property
+    def matrix(self) -> Cleaned:
+        """The last step."""
+        return Cleaned(strength=Gaussian(self._share(2)))
+
+    def _share(self, step: int) -> float:
+        return self.mu * math.sqrt(SHARES[step])
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
         """Return the second moment in the caller's units; reads the rows two or three times."""
@@ -161,23 +152,3 @@ class AdaptiveCleanedCov:
         limit = math.ceil(max(worth, PATIENCE / self.search.epsilon))
         limit = min(limit, max(1, rows // 2))  # beyond it nothing but noise would end the search
         return replace(beyond, value=FixedPoint(beyond.value.units - limit, 0))
-
-
-class AdaptiveCleaned(CovarianceEntry):
-    """`cleaned`, at a row norm that is lowered privately."""
-
-    proof: ClassVar[str] = "adaptive_cleaned"
-    name = "adaptive-cleaned"
-    about = "cleaned, at a row norm lowered privately"
-    source = "`cleaned` at a privately lowered row norm"
-    auto = "for few rows within bounds"
-    reads_once = False
-    semidefinite = True
-    gaussian_noise = True
-
-    def gaussian(self, mu: float, terms: Terms) -> AdaptiveCleanedCov:
-        """Build the mechanism at a strength mu."""
-        return AdaptiveCleanedCov.gaussian(mu)
-
-
-ADAPTIVE_CLEANED_ENTRY = AdaptiveCleaned()

@@ -47,7 +47,7 @@ from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Allotment, Cost, Pure
 from eigenveil.rows.base import RowSource
-from eigenveil.rows.maps import ScaledSource
+from eigenveil.rows.maps import Divide
 
 _OCTAVES = len(BRACKETS) - 1  # the last bracket has no upper end
 
@@ -209,7 +209,7 @@ class ColumnScale:
             found = self.find(column_counts(pairs, clip, gate.adjacency), gate)
             return found.of_present_cells(present)
         sought = np.isnan(self.known)
-        unknown = ScaledSource(pairs, np.where(sought, 1.0, np.inf))
+        unknown = pairs.map(Divide(np.where(sought, 1.0, np.inf)))
         found = self.find(column_counts(unknown, clip, gate.adjacency), gate)
         found = found.of_present_cells(present[sought])
         scale, bulk = np.stack([self.known, self.known])
@@ -434,7 +434,7 @@ class Scaled(Generic[Result]):
             kept = np.isfinite(scale)
             pairs = start.pairs_present.of_columns(kept)
             about = replace(start, present=start.present[kept], pairs_present=pairs)
-        released = self.inner.run(ScaledSource(source, scale), about, gate)
+        released = self.inner.run(source.map(Divide(scale)), about, gate)
         if released.present is None:
             released = replace(released, present=about.present, pairs_present=about.pairs_present)
         if self.hides:

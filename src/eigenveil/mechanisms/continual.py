@@ -35,8 +35,8 @@ from eigenveil.exact.daily_moments import (
     answer_weights,
     contributions,
 )
-from eigenveil.exceptions import InvalidParameterError, LedgerError
-from eigenveil.mechanisms.gate import Gate, Mechanism
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.mechanisms.gate import Gate, Step
 from eigenveil.mechanisms.gauss import GaussCov, NoisyMatrix
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost, Gaussian
@@ -127,26 +127,12 @@ class DailyGate(Gate):
 
     day = 0
 
-    def go_on(self, plan: ContinualCov, day: int, entry: str | None) -> None:
-        """Continue before a day, after an earlier process; nothing is charged twice."""
+    def go_on(self, plan: ContinualCov, day: int) -> None:
+        """Continue before a day, after an earlier process."""
         self.day = day
         self._spent = tuple(DailyDraw(plan, each).cost() for each in range(day))
-        if entry is None:
-            return
-        entries = () if self._ledger is None else self._ledger.entries
-        paid = next((each for each in entries if each.hash == entry), None)
-        if paid is None or (paid.label, paid.cost, paid.unit) != (
-            self._label,
-            self.total,
-            self.protects,
-        ):
-            raise LedgerError(
-                "the ledger does not hold the charge of this allotment: open the one that was "
-                "charged"
-            )
-        self._paid_by(paid)
 
-    def _pay(self, step: Mechanism[Any], records: range | None) -> None:
+    def _pay(self, step: Step[Any], records: range | None) -> None:
         if getattr(step, "day", None) != self.day:
             raise InvalidParameterError("one draw for each day, in the order of days")
         super()._pay(step, records)

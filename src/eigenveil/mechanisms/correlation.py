@@ -11,35 +11,34 @@ Proof: docs/proofs/correlation.md.
 """
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exact.clip import LARGEST_NORM, Clip
-from eigenveil.exact.row_maps import LimitedSource
+from eigenveil.exact.row_maps import Limit
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.centre import CentredResult
 from eigenveil.mechanisms.component_stages import NOTHING_FURTHER, Further, StagedComponents
 from eigenveil.mechanisms.components import NoisyComponents, leading
-from eigenveil.mechanisms.elliptical import CLEAR_VARIANCE
-from eigenveil.mechanisms.elliptical import ENTRY as ELLIPTICAL
+from eigenveil.mechanisms.elliptical import CLEAR_VARIANCE, Elliptical
 from eigenveil.mechanisms.gate import Gate, Procedure
 from eigenveil.mechanisms.gauss import NoisyMatrix
 from eigenveil.mechanisms.rank import MAX_PRIVATE_RANK, leading_rank
-from eigenveil.mechanisms.registry import ComponentEntry, Terms
-from eigenveil.mechanisms.wishart import ENTRY as WISHART
+from eigenveil.mechanisms.registry import NOT_AN_OPTION, BuildContext, ComponentMechanism
+from eigenveil.mechanisms.wishart import Wishart
 from eigenveil.messages import option
 from eigenveil.numerics.column_limits import ColumnLimits
 from eigenveil.numerics.component_law import ComponentStatement, correlation_statement
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import whole_strength
-from eigenveil.privacy.cost import Cost
+from eigenveil.privacy.cost import Allotment, Cost, Pure
 from eigenveil.privacy.guarantee import Numerics
 from eigenveil.rows.base import RowSource
-from eigenveil.rows.maps import ScaledSource
+from eigenveil.rows.maps import Divide
 
 _HIDDEN_LOADINGS = 0.1  # squared, beyond which nothing is stated of a component
 _RAISED = 1 + 1e-9  # from here on a variance to divide by is larger than the released one
@@ -61,35 +60,44 @@ def drowned_rows(budget: Budget, columns: int) -> int:
     return math.ceil(needed_strength(columns) / whole_strength(budget, pure=budget.is_pure))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CorrelationPCA:
-    """A covariance, then the components of its correlations. Fields are public, never data.
+@dataclass(frozen=True, kw_only=True)
+class Correlation(ComponentMechanism):
+    """Components of standardised columns, from the default covariance.
 
-    Attributes
-    ----------
-    inner : Procedure
-        Releases the covariance.
-    n_components : int or None
-        None for as many as stand out from the noise.
-    rows : int
-        Number of rows, where ``n_components`` is None.
-    further : Further
-        What is bought about the components, of standardised rows.
-
+    What `at` returns is that covariance. A plan sets the other fields: ``inner`` releases it in all
+    its stages, from ``rows`` rows, and ``further`` is what is bought about the components, of
+    standardised rows. Without ``n_components`` there are as many as stand out from the noise.
     """
 
-    name: ClassVar[str] = "correlation"
-    inner: Procedure[CentredResult[NoisyMatrix]]
-    n_components: int | None
-    rows: int = 0
-    further: Further = NOTHING_FURTHER
+    name = "correlation"
+    about = "components of standardised columns"
+    source = "eigenvectors of the correlations of a released covariance; new here"
+    auto = "with private scales, where rows suffice for a matrix"
+    pure_numerics = Numerics.IDEALISED
+    reads_once = False
+    unit_rows = True
+    allows_for_missing = True
+    standardises = True
+    has_pure = True
+    inner: Procedure[CentredResult[NoisyMatrix]] | None = field(
+        default=None, repr=False, metadata=NOT_AN_OPTION
+    )
+    rows: int = field(default=0, repr=False, metadata=NOT_AN_OPTION)
+    further: Further = field(default=NOTHING_FURTHER, repr=False, metadata=NOT_AN_OPTION)
+
+    def at(self, strength: Allotment, context: BuildContext) -> Any:
+        """Return the covariance that runs at a strength."""
+        covariance = Wishart if isinstance(strength, Pure) else Elliptical
+        return covariance().at(strength, context)
 
     def cost(self) -> Cost:
         """Return the cost of all steps, composed; the components themselves cost nothing."""
+        assert self.inner is not None  # a plan sets it
         return compose(self.inner.cost(), self.further.cost())
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[StagedComponents]:
         """Release the covariance; centre and components are those of standardised columns."""
+        assert self.inner is not None  # a plan sets it
         found = self.inner.run(source, start, gate)
         if found.drawn_rows == 0:
             raise NothingFoundError(
@@ -128,7 +136,7 @@ class CorrelationPCA:
     def _components(self, noisy: NoisyMatrix) -> NoisyComponents:
         """Return the leading components, or as many as stand out."""
         d = len(noisy.matrix)
-        if self.n_components is not None:
+        if self.n_components:
             return leading(noisy, min(self.n_components, d), states=False)
         assert noisy.law is not None  # there is noise
         values = np.asarray(np.linalg.eigvalsh(noisy.matrix), dtype=np.float64)[::-1]
@@ -185,9 +193,9 @@ def standardised_rows(
             limit=found.column_limit,
             fills=start.on_missing == "centre",
         )
-        source = LimitedSource(source, limits)
+        source = source.map(Limit(limits))
     elif found.scale is not None:
-        source = ScaledSource(source, found.scale)
+        source = source.map(Divide(found.scale))
     norm = start.row_norm if found.inner.row_norm is None else found.inner.row_norm
     kept = np.isfinite(deviations)
     bound = norm / math.sqrt(float(np.mean(deviations[kept] ** 2)))
@@ -203,7 +211,7 @@ def standardised_rows(
         present=None,
         pairs_present=None,
     )
-    return ScaledSource(source, deviations), clip
+    return source.map(Divide(deviations)), clip
 
 
 def _softened(noisy: NoisyMatrix) -> NDArray[np.float64]:
@@ -228,28 +236,3 @@ def standardised(noisy: NoisyMatrix, deviations: NDArray[np.float64]) -> NoisyMa
     assert noisy.law is not None  # columns without noise are left out
     law = replace(noisy.law.scaled(more), d=len(matrix))
     return NoisyMatrix(matrix, noisy.noise_scale * more, law)
-
-
-class Correlation(ComponentEntry):
-    """Components of standardised columns, from the default covariance."""
-
-    name = "correlation"
-    about = "components of standardised columns"
-    source = "eigenvectors of the correlations of a released covariance; new here"
-    auto = "with private scales, where rows suffice for a matrix"
-    pure_numerics = Numerics.IDEALISED
-    reads_once = False
-    unit_rows = True
-    allows_for_missing = True
-    standardises = True
-
-    def gaussian(self, mu: float, terms: Terms) -> Any:
-        """Build the covariance at a strength mu."""
-        return ELLIPTICAL.gaussian(mu, terms)
-
-    def pure(self, epsilon: float, terms: Terms) -> Any:
-        """Build the covariance with a pure guarantee."""
-        return WISHART.pure(epsilon, terms)
-
-
-ENTRY = Correlation()

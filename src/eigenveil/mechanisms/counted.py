@@ -26,7 +26,7 @@ from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.centre import CentredResult
 from eigenveil.mechanisms.distances import searchable
 from eigenveil.mechanisms.front import CORRELATION, COVARIANCE, Aim, Front
-from eigenveil.mechanisms.gate import Gate, Mechanism, Procedure
+from eigenveil.mechanisms.gate import Gate, Procedure, Step
 from eigenveil.mechanisms.gauss import NoisyMatrix
 from eigenveil.mechanisms.missing_rates import Present, missing_shares
 from eigenveil.numerics.random import SystemSource
@@ -120,7 +120,7 @@ class Counted:
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[NoisyMatrix]:
         """Release the count, draw as many rows, and release their covariance."""
-        if source.protects.owns_many:
+        if source.units.protects.owns_many:
             raise InvalidParameterError("rows are drawn one by one: persons own several")
         unit = replace(start, row_norm=1.0)
         noisy = gate.draw(self._noise, count(source, unit))
@@ -186,7 +186,7 @@ class DrawnRowsGate(Gate):
     def __init__(self, gate: Gate, rows: RowSource) -> None:
         if gate.adjacency is not Adjacency.ADD_REMOVE or gate.protects != ROW:
             raise InvalidParameterError("rows are drawn for single rows and add/remove alone")
-        if not isinstance(rows.protects, DrawnRow):
+        if not isinstance(rows.units.protects, DrawnRow):
             raise InvalidParameterError("a view of a gate is for rows that were drawn")
         super().__init__(
             Composed(()),
@@ -194,11 +194,11 @@ class DrawnRowsGate(Gate):
             adjacency=Adjacency.REPLACE_ONE,
             ledger=None,
             noise=SystemSource(),
-            protects=rows.protects,
+            protects=rows.units.protects,
         )
         self._gate = gate
 
-    def draw(self, step: Mechanism[Result], query: Bounded) -> Result:
+    def draw(self, step: Step[Result], query: Bounded) -> Result:
         """Draw at the gate behind, if the statistic is one of the drawn rows."""
         same = query.adjacency is self.adjacency and query.protects is self.protects
         if not same or query.records is not None:

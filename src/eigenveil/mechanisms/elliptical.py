@@ -20,8 +20,9 @@ Proof: docs/proofs/elliptical.md.
 """
 
 import math
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,7 @@ from eigenveil.mechanisms.distances import (
 from eigenveil.mechanisms.fourth_moments import SPREAD_SHARE, FourthMoments
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.gauss import GaussCov, NoisyMatrix
-from eigenveil.mechanisms.registry import CovarianceEntry, Terms
+from eigenveil.mechanisms.registry import NOT_AN_OPTION, CovarianceMechanism
 from eigenveil.numerics.cleaning import clean_eigenvalues, variance_shares
 from eigenveil.numerics.spectral import map_eigenvalues
 from eigenveil.privacy.accounting import compose, part
@@ -71,9 +72,8 @@ CLEAR_VARIANCE = 3.2  # standard deviations of the noise: one in a hundred over 
 _ROUNDING = 1 - 1e-9  # two parts of a step cost no more than the step
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EllipticalCov:
-    """Distances, then unit rows and clipped rows in two steps. Fields are public, never data.
+class _Steps(NamedTuple):
+    """What `elliptical` draws.
 
     Attributes
     ----------
@@ -90,46 +90,55 @@ class EllipticalCov:
 
     """
 
-    name: ClassVar[str] = "elliptical"
     distances: PrivateDistances | None
     first_unit: GaussCov
     first_clipped: GaussCov
     second: GaussCov
     second_unit: GaussCov
     second_clipped: GaussCov
-    spread: FourthMoments | None = None
+    spread: FourthMoments | None
 
-    @classmethod
-    def build(
-        cls,
-        whole: Gaussian,
-        rows: int | None,
-        columns: int,
-        *,
-        searches: bool = True,
-        spread: bool = True,
-    ) -> Self:
-        """Build it at a whole mu; ``rows`` where their number is public.
 
-        ``searches`` says whether it finds a clipping radius by itself, ``spread`` whether fourth
-        moments are bought where the number of rows is public.
-        """
+@dataclass(frozen=True, kw_only=True)
+class Elliptical(CovarianceMechanism):
+    """Unit rows give the shape and clipped rows what is not elliptical, without bounds.
+
+    Within other procedures it may do without its search, and without fourth moments (``spreads``).
+    """
+
+    name = "elliptical"
+    about = "unit rows and clipped rows; no bounds"
+    source = "unit rows and clipped rows, most of the budget on the better; new here"
+    auto = "as a rule"
+    reads_once = False
+    unit_rows = True
+    semidefinite = True
+    gaussian_noise = True
+    n_columns: int = field(default=0, repr=False, metadata=NOT_AN_OPTION)
+    n_rows: int | None = field(default=None, repr=False, metadata=NOT_AN_OPTION)
+    searches: bool = field(default=True, repr=False, metadata=NOT_AN_OPTION)
+    spreads: bool = field(default=True, repr=False, metadata=NOT_AN_OPTION)
+
+    @cached_property
+    def steps(self) -> "_Steps":
+        """The steps, from the strength and public numbers."""
+        whole, rows, columns = Gaussian(self.mu), self.n_rows, self.n_columns
         narrow = min(1.0, (_SEARCH_COLUMNS / columns) ** 2)
-        search = max(distance_share(whole, rows), _SEARCH_SHARE * narrow) if searches else 0.0
+        search = max(distance_share(whole, rows), _SEARCH_SHARE * narrow) if self.searches else 0.0
         unit = _UNIT_SHARE
         if rows:
-            unit = min(unit, _UNIT_WORTH * columns**1.5 / (rows * whole.mu))
+            unit = min(unit, _UNIT_WORTH * float(columns**1.5) / (rows * whole.mu))
         second = 1 - unit - _CLIPPED_SHARE
-        spread = spread and bool(rows)
+        spread = self.spreads and bool(rows)
         left = 1 - search - spread * SPREAD_SHARE
 
         def matrix(share: float) -> GaussCov:
             return GaussCov(mu=whole.mu * math.sqrt(left * share))
 
-        return cls(
+        return _Steps(
             distances=(
                 PrivateDistances.fine(vector_noise(part(whole, search)), whole, rows)
-                if searches
+                if self.searches
                 else None
             ),
             first_unit=matrix(unit),
@@ -142,18 +151,20 @@ class EllipticalCov:
 
     def cost(self) -> Cost:
         """Return the cost of all steps, composed; it is the same on both routes."""
-        some = (self.distances, self.spread)
-        steps = (self.first_unit, self.first_clipped, self.second)
+        found = self.steps
+        some = (found.distances, found.spread)
+        steps = (found.first_unit, found.first_clipped, found.second)
         return compose(*(step.cost() for step in (*some, *steps) if step is not None))
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
         """Release the covariance of rows about the centre of ``clip``, at a private radius."""
-        assert self.distances is not None  # whoever has a radius calls `within`
-        found = self.distances.run(source, clip, gate)
+        assert self.steps.distances is not None  # whoever has a radius calls `within`
+        found = self.steps.distances.run(source, clip, gate)
         if not found.found and clip.row_norm == LARGEST_NORM:
             # No length is known, so no noise would be small enough: the zero matrix is better.
             return NoisyMatrix(np.zeros((source.n_columns, source.n_columns)), 0.0, None)
-        noise = noise_rows(Gaussian(self.second.mu), source.n_columns, gate.adjacency) / CLEANED
+        second = Gaussian(self.steps.second.mu)
+        noise = noise_rows(second, source.n_columns, gate.adjacency) / CLEANED
         kept = min(_KEPT_NOISE, _KEPT_NOISE_OF_ONE / math.sqrt(source.n_columns))
         radius = clipping_radius(found, clip, kept * noise)
         inverse = found.mean_power(-2) if found.found else radius**-2
@@ -172,29 +183,30 @@ class EllipticalCov:
         ``inverse`` is the mean of one over the squared distance from its centre; None if unknown.
         ``changed`` marks the rows that a limit changed, where others than those of ``clip`` do.
         """
-        adjacency = gate.adjacency
+        adjacency, steps = gate.adjacency, self.steps
         normalised = replace(clip, row_norm=1.0, normalise=True)
         unit_rows, clipped_rows = second_moments(source, (normalised, clip), adjacency)
         about = _About(clip.centre_error, inverse, clipped_rows.trace_bound, clip.row_norm)
-        unit = _Eigen.of(gate.draw(self.first_unit, unit_rows))
-        clipped = _Eigen.of(gate.draw(self.first_clipped, clipped_rows))
+        unit = _Eigen.of(gate.draw(steps.first_unit, unit_rows))
+        clipped = _Eigen.of(gate.draw(steps.first_clipped, clipped_rows))
         shapes = about.shapes(unit)
         unit_route = _prefers_unit_rows(shapes, clipped, about)
-        if self.distances is None:  # single variances matter, not the error of the whole alone
+        if steps.distances is None:  # single variances matter, not the error of the whole alone
             unit_route = unit_route and self._shows(unit, clipped, about)
         if unit_route:
-            shapes = about.shapes(unit.pooled(gate.draw(self.second_unit, unit_rows)))
-            clipped = clipped.pooled(gate.draw(self.second_clipped, clipped_rows))
+            shapes = about.shapes(unit.pooled(gate.draw(steps.second_unit, unit_rows)))
+            clipped = clipped.pooled(gate.draw(steps.second_clipped, clipped_rows))
         else:
-            clipped = clipped.pooled(gate.draw(self.second, clipped_rows))
+            clipped = clipped.pooled(gate.draw(steps.second, clipped_rows))
         released = _combined(shapes, clipped, about, unit_route=unit_route)
-        spread = None if self.spread is None else self.spread.run(source, clip, gate, changed)
+        spread = None if steps.spread is None else steps.spread.run(source, clip, gate, changed)
         return replace(released, row_norm=clip.row_norm, spread=spread)
 
     def _shows(self, unit: "_Eigen", clipped: "_Eigen", about: "_About") -> bool:
         """Return whether an average variance will be clear after the route of unit rows."""
-        unit_gain = math.hypot(1, self.second_unit.mu / self.first_unit.mu)
-        clipped_gain = math.hypot(1, self.second_clipped.mu / self.first_clipped.mu)
+        steps = self.steps
+        unit_gain = math.hypot(1, steps.second_unit.mu / steps.first_unit.mu)
+        clipped_gain = math.hypot(1, steps.second_clipped.mu / steps.first_clipped.mu)
         clearness = about.clearness(unit, clipped, unit_gain, clipped_gain)
         return float(clearness.mean()) > SHOWN_VARIANCE
 
@@ -408,23 +420,3 @@ def _translated(
 def _square(array: NDArray[np.float64]) -> float:
     """Return the squared Frobenius norm."""
     return float(np.vdot(array, array))
-
-
-class Elliptical(CovarianceEntry):
-    """Unit rows give the shape and clipped rows what is not elliptical, without bounds."""
-
-    name = "elliptical"
-    about = "unit rows and clipped rows; no bounds"
-    source = "unit rows and clipped rows, most of the budget on the better; new here"
-    auto = "as a rule"
-    reads_once = False
-    unit_rows = True
-    semidefinite = True
-    gaussian_noise = True
-
-    def gaussian(self, mu: float, terms: Terms) -> EllipticalCov:
-        """Build the mechanism at a strength mu."""
-        return EllipticalCov.build(Gaussian(mu), terms.n_rows, terms.n_columns)
-
-
-ENTRY = Elliptical()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from eigenveil.exact.clip import Clip
 from eigenveil.exact.gram import second_moment, total
-from eigenveil.exact.row_maps import ChangedSource, SquaredSource
+from eigenveil.exact.row_maps import MarkChanged, Square
 from eigenveil.mechanisms.additive import PrivateMean, vector_noise
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.gauss import GaussCov
@@ -75,11 +75,11 @@ class FourthMoments:
     ) -> RowSpread:
         """Read the rows twice; ``changed`` marks rows by all limits, by default those of a clip."""
         unit = Clip(row_norm=1.0, on_invalid=clip.on_invalid)
-        squares = second_moment(SquaredSource(source, clip), unit, gate.adjacency)
+        squares = second_moment(source.map(Square(clip)), unit, gate.adjacency)
         noisy = gate.draw(self.moments, squares)
         noise = np.full(noisy.matrix.shape, noisy.noise_scale / math.sqrt(2))
         np.fill_diagonal(noise, noisy.noise_scale)
-        marks = ChangedSource(source, clip) if changed is None else changed
+        marks = source.map(MarkChanged(clip)) if changed is None else changed
         half = replace(unit, row_norm=0.5)
         # An invalid row has no mark: the share is one of the others.
         valid = clip.on_invalid == "zero"

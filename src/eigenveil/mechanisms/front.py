@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from eigenveil.exact.clip import LARGEST_NORM, Clip
 from eigenveil.exact.gram import moment_sensitivities, second_moment, total
-from eigenveil.exact.row_maps import ChangedSource, CircleSource, circular_mean
+from eigenveil.exact.row_maps import MarkChanged, OnCircles, circular_mean
 from eigenveil.mechanisms.additive import NoisyMean, PrivateMean, VectorNoise, vector_noise
 from eigenveil.mechanisms.centre import CentredResult
 from eigenveil.mechanisms.column_scale import ColumnScale, scale_share
@@ -38,7 +38,7 @@ from eigenveil.mechanisms.distances import (
     distance_share,
     noise_rows,
 )
-from eigenveil.mechanisms.elliptical import SHOWN_VARIANCE, EllipticalCov
+from eigenveil.mechanisms.elliptical import SHOWN_VARIANCE, Elliptical
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.gauss import GaussCov, NoisyMatrix
 from eigenveil.mechanisms.prepared import Prepared, Table
@@ -140,7 +140,7 @@ class Front:
         return Gaussian(self.mu)
 
     @property
-    def inner(self) -> EllipticalCov:
+    def inner(self) -> Elliptical:
         """The last step where nothing is spared."""
         return self._matrices(1 - sum(self.shares.values()))
 
@@ -161,7 +161,7 @@ class Front:
         table, columns = ready.table, ready.columns
         matrices = self._matrices(ready.left)
         known = bool(table.knows_turns.all())
-        changed = ChangedSource(table.base, ready.clip, table.limits, counts_turns=known)
+        changed = table.base.map(MarkChanged(ready.clip, table.limits, counts_turns=known))
         released = matrices.within(table.source, ready.clip, ready.inverse, gate, changed)
         noise, clearness = released.noise_scale, released.clearness
         assert clearness is not None  # of this mechanism
@@ -304,13 +304,13 @@ class Front:
     def _noise(self, share: float) -> VectorNoise:
         return vector_noise(self.part(share))
 
-    def _matrices(self, share: float) -> EllipticalCov:
-        return EllipticalCov.build(
-            self.part(share),
-            self.rows,
-            self.columns,
+    def _matrices(self, share: float) -> Elliptical:
+        return Elliptical(
+            strength=self.part(share),
+            n_rows=self.rows,
+            n_columns=self.columns,
             searches=False,
-            spread=not self.aim.standardises,
+            spreads=not self.aim.standardises,
         )
 
     def mean(self, share: float, source: RowSource, clip: Clip, gate: Gate) -> NoisyMean:
@@ -324,9 +324,9 @@ class Front:
         """Return the table about a mean, folded about it where whole turns stay unknown."""
         some = sampled(source, self.sample, gate.adjacency, gate.sample, anywhere.check)
         count, doublings, share = self._circles
-        circles = CircleSource(some, _FIRST_TURN * scale, circles=count, doublings=doublings)
+        circles = OnCircles(_FIRST_TURN * scale, circles=count, doublings=doublings)
         clip = replace(anywhere, row_norm=circles.reach, present=None)
-        mean = self.mean(share, circles, clip, gate)
+        mean = self.mean(share, some.map(circles), clip, gate)
         turns = circles.turns / scale
         noise = math.sqrt(mean.squared_error / mean.offset.size)
         centre, turn = circular_mean(mean.offset, turns, noise)

@@ -1,6 +1,6 @@
 """The only gate noise passes through.
 
-A mechanism turns a `Bounded` statistic into a release and says what that costs. A procedure
+A step turns a `Bounded` statistic into a release and says what that costs. A procedure
 goes from rows to a release by one or more such draws. A `Gate` is one charged allotment: it
 commits the whole cost to the ledger before its first draw, pays every step from it, and refuses
 a step the allotment does not cover.
@@ -30,7 +30,7 @@ Released = TypeVar("Released", covariant=True)
 Result = TypeVar("Result")
 
 
-class Mechanism(Protocol[Released]):
+class Step(Protocol[Released]):
     """One draw. Fields are public parameters; data arrives in the query alone."""
 
     @property
@@ -163,8 +163,9 @@ class Gate:
         noise: NoiseSource,
         entry: str | None,
         position: int,
+        protects: Unit = ROW,
         charge: Cost | None = None,
-        charged_unit: Unit = ROW,
+        charged_unit: Unit | None = None,
     ) -> Self:
         """Re-open an allotment whose earlier process is gone; nothing is charged twice.
 
@@ -180,8 +181,8 @@ class Gate:
         position : int
             Records before it were spent and are refused, as is the whole table. Whoever re-opens
             has noted it where a crash does not reach it, before anything was drawn on them.
-        charge, charged_unit
-            Those of the allotment, where they are not ``total`` and single rows.
+        protects, charge, charged_unit
+            Those of the allotment, where they are not single rows, ``total`` and ``protects``.
 
         """
         gate = cls(
@@ -190,6 +191,7 @@ class Gate:
             adjacency=adjacency,
             ledger=ledger,
             noise=noise,
+            protects=protects,
             charge=charge,
             charged_unit=charged_unit,
         )
@@ -214,7 +216,7 @@ class Gate:
             return None
         return f"entry {self.entry.number} of {self._ledger} (hash {self.entry.hash[:16]})"
 
-    def draw(self, step: Mechanism[Result], query: Bounded) -> Result:
+    def draw(self, step: Step[Result], query: Bounded) -> Result:
         """Charge, then add noise."""
         if query.adjacency is not self.adjacency or query.protects != self.protects:
             raise InvalidParameterError("the statistic was bounded for other neighbours")
@@ -272,7 +274,7 @@ class Gate:
         if os.getpid() != self._process:
             raise BudgetExceededError("an allotment cannot be spent by a forked process")
 
-    def _pay(self, step: Mechanism[Any], records: range | None) -> None:
+    def _pay(self, step: Step[Any], records: range | None) -> None:
         """Charge the ledger at the first step; refuse a step the allotment does not cover.
 
         Parallel composition: a record is in one batch only, so steps on different batches are
@@ -298,7 +300,7 @@ class Gate:
         self._batch = range(self._batch.start, max(self._batch.stop, records.stop))
         self._batch_spent = (*self._batch_spent, step.cost())
 
-    def _affords(self, step: Mechanism[Any], on_the_same: tuple[Cost, ...]) -> None:
+    def _affords(self, step: Step[Any], on_the_same: tuple[Cost, ...]) -> None:
         if not covers(self.total, Composed((*self._spent, *on_the_same, step.cost()))):
             raise BudgetExceededError(f"the step {step.name!r} asks for more than its share")
 
@@ -335,13 +337,13 @@ class MomentMechanism(Generic[Result]):
 
     __slots__ = ()
 
-    def run(self: Mechanism[Result], source: RowSource, clip: Clip, gate: Gate) -> Result:
+    def run(self: Step[Result], source: RowSource, clip: Clip, gate: Gate) -> Result:
         """Draw once on the second moment of the rows."""
         return gate.draw(self, second_moment(source, clip, gate.adjacency))
 
 
 def release(
-    mechanism: Mechanism[Result],
+    mechanism: Step[Result],
     query: Bounded,
     *,
     ledger: Ledger | None,

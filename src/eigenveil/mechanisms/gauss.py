@@ -27,15 +27,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import Clip
 from eigenveil.exact.symmetric import GaussianLaw, add_symmetric_gaussian
-from eigenveil.mechanisms.gate import MomentMechanism
-from eigenveil.mechanisms.registry import CovarianceEntry, Terms
+from eigenveil.mechanisms.gate import Gate, MomentMechanism
+from eigenveil.mechanisms.registry import CovarianceMechanism
 from eigenveil.numerics.cleaning import clean_eigenvalues
 from eigenveil.numerics.noise_law import NoiseLaw
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import map_eigenvalues
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Gaussian
+from eigenveil.rows.base import RowSource
 
 if TYPE_CHECKING:
     from eigenveil.mechanisms.fourth_moments import RowSpread
@@ -175,7 +177,7 @@ class GaussCov(MomentMechanism["NoisyMatrix"]):
         return NoisyMatrix(noisy.to_float() * query.unit, law.scale, law)
 
 
-class Gauss(CovarianceEntry):
+class Gauss(CovarianceMechanism):
     """A second moment with Gaussian noise as it is."""
 
     name = "gauss"
@@ -183,9 +185,6 @@ class Gauss(CovarianceEntry):
     source = "Dong, Liang, Yi 2022, GaussCov"
     gaussian_noise = True
 
-    def gaussian(self, mu: float, terms: Terms) -> GaussCov:
-        """Build the mechanism at a strength mu."""
-        return GaussCov(mu=mu)
-
-
-ENTRY = Gauss()
+    def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
+        """Draw once on the second moment of the rows."""
+        return GaussCov(mu=self.mu).run(source, clip, gate)

@@ -36,13 +36,14 @@ from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.gauss import GaussCov
 from eigenveil.mechanisms.joint_matrix import JointMatrix
 from eigenveil.mechanisms.linear import LinearModel, NoisyModel, check_rows
-from eigenveil.mechanisms.linear_rows import ColumnsSource, GradientRows, ResidualRows
+from eigenveil.mechanisms.linear_rows import Gradients, Residuals
 from eigenveil.mechanisms.median_of_means import MedianOfMeans, blocks_of, findable
 from eigenveil.mechanisms.prepared import Prepared, Table
 from eigenveil.numerics.ridge import RidgeState
 from eigenveil.privacy.accounting import gaussian_epsilon, part
 from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.rows.base import RowSource
+from eigenveil.rows.maps import TakeColumns
 
 _MAX_NOISE = 0.065  # sqrt(2) d/(n mu), up to which coefficients are released
 
@@ -270,7 +271,7 @@ class JoinedRegression:
             offset=middle_of_target,
             length=_PRECISION,
         )
-        errors = ResidualRows(source, records, np.append(0.0, unit * b))
+        errors = source.map(Residuals(records, np.append(0.0, unit * b)))
         # Clipped rows show less than the whole variance of a skewed target.
         share = variance / max(variance, joint.target_variance(i))
         deviation = max(unit * math.sqrt(variance), scale * math.sqrt(share)) / _PRECISION
@@ -318,8 +319,8 @@ class JoinedRegression:
         d = records.width
         noise = 2 * length * math.sqrt(d) / (self.rows * step.mu)
         most = max(_MIN_CLIP, min(_MAX_CLIP, _CLIP_NOISE * 2 / noise)) * math.sqrt(variance)
-        rows = GradientRows(
-            joint.ready.table.source, records, np.append(0.0, state.coefficients()), most / length
+        rows = joint.ready.table.source.map(
+            Gradients(records, np.append(0.0, state.coefficients()), most / length)
         )
         bound = Clip(row_norm=most / length, on_invalid=records.on_invalid)
         noisy = gate.draw(vector_noise(step), total(rows, bound, gate.adjacency, counted=False))
@@ -345,7 +346,7 @@ class JoinedRegression:
 
 
 def _target(source: RowSource, at: int) -> RowSource:
-    return ColumnsSource(source, slice(at, at + 1))
+    return source.map(TakeColumns(slice(at, at + 1)))
 
 
 def _with_mean(mean: float, slopes: NDArray[np.float64], unit: float) -> NDArray[np.float64]:

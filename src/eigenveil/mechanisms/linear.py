@@ -35,11 +35,10 @@ from eigenveil.mechanisms.distances import NoisyDistances, PrivateDistances
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.gauss import GaussCov, NoisyMatrix
 from eigenveil.mechanisms.linear_rows import (
-    ColumnsSource,
-    DesignRows,
-    GradientRows,
+    Design,
+    Gradients,
     Records,
-    ResidualRows,
+    Residuals,
 )
 from eigenveil.mechanisms.median_of_means import MedianOfMeans, blocks_of
 from eigenveil.mechanisms.wishart import WishartCov
@@ -48,7 +47,7 @@ from eigenveil.numerics.ridge import RidgeState
 from eigenveil.privacy.accounting import compose, gaussian_epsilon
 from eigenveil.privacy.cost import Cost
 from eigenveil.rows.base import RowSource
-from eigenveil.rows.maps import ScaledSource
+from eigenveil.rows.maps import Divide, TakeColumns
 from eigenveil.text import listed
 
 _RESIDUAL_LEVEL = 0.9  # quantile of residuals that they are clipped at
@@ -211,7 +210,7 @@ class LinearStages:
         offsets = [each for each in found if each is not None]
         if len(offsets) < len(found):
             return self._medians(source, p, found, read, gate)
-        features = ColumnsSource(source, slice(0, p))
+        features = source.map(TakeColumns(slice(0, p)))
         scale = self._scales(features, read, gate)
         centre = self._centre(features, scale, read, gate)
         records = Records(
@@ -226,7 +225,7 @@ class LinearStages:
         gram = None
         if self.gram is not None:
             records = replace(records, length=self._length(source, records, gate))
-            design = DesignRows(source, records)
+            design = source.map(Design(records))
             noisy = self.gram.run(design, records.clip, gate)
             gram = _per_length(noisy, records, gate)
         models = []
@@ -246,7 +245,7 @@ class LinearStages:
             box = (np.array([low]), np.array([high]))
             centre = (box[0] + box[1]) / 2
             start = replace(start, row_norm=_norm((high - low) / 2), centre=centre, box=box)
-        column = ColumnsSource(source, slice(p + i, p + i + 1))
+        column = source.map(TakeColumns(slice(p + i, p + i + 1)))
         found = self.targets[i].offset.run(column, start, gate)
         if found is not None:
             return float(found[0][0]), found[1]
@@ -283,7 +282,7 @@ class LinearStages:
         for i, offset in enumerate(offsets):
             if offset is None:
                 step = MedianOfMeans(epsilon=epsilon, block=block, gaussian=not pure)
-                column = ColumnsSource(source, slice(p + i, p + i + 1))
+                column = source.map(TakeColumns(slice(p + i, p + i + 1)))
                 value, error = step.run(column, replace(read, on_missing="invalid"), gate)
                 offset = float(value[0]), error
             models.append(NoisyModel(*offset, none, none, nothing, nothing))
@@ -302,7 +301,7 @@ class LinearStages:
             return self.centre
         kept, centre = np.isfinite(scale), np.zeros(scale.size)
         if kept.any():
-            found = self.centre.run(ScaledSource(features, scale), read, gate)
+            found = self.centre.run(features.map(Divide(scale)), read, gate)
             if found is not None:
                 centre[kept] = found[0] * scale[kept]
         return centre
@@ -311,7 +310,7 @@ class LinearStages:
         if not isinstance(self.length, PrivateDistances):
             return self.length
         about = Clip(row_norm=1.0, on_invalid=records.on_invalid)
-        found = self.length.run(DesignRows(source, records), about, gate)
+        found = self.length.run(source.map(Design(records)), about, gate)
         return _norm(found.quantile(_LENGTH_LEVEL)) if found.found else None
 
     def _model(
@@ -335,7 +334,7 @@ class LinearStages:
             if not found.found:
                 break
             most = _norm(found.quantile(_RESIDUAL_LEVEL))
-            rows = GradientRows(source, records, b, most)
+            rows = source.map(Gradients(records, b, most))
             bound = Clip(row_norm=most, on_invalid=records.on_invalid)
             noisy = gate.draw(stage.noise, total(rows, bound, gate.adjacency, counted=False))
             # The variance of a mean over rows, or of a sum over them.
@@ -354,7 +353,7 @@ class LinearStages:
             if found.found:
                 reach = _norm(_VARIANCE_REACH * found.quantile(_RESIDUAL_LEVEL))
                 bound = Clip(row_norm=reach, on_invalid=records.on_invalid)
-                query = trace(ResidualRows(source, records, b), bound, gate.adjacency)
+                query = trace(source.map(Residuals(records, b)), bound, gate.adjacency)
                 squares = gate.draw(steps.variance, query).value / found.rows
         return NoisyModel(
             offset=records.offset,
@@ -375,7 +374,7 @@ def _residual_distances(
 ) -> NoisyDistances:
     """Draw how large residuals are."""
     read = Clip(row_norm=1.0, on_invalid=records.on_invalid)
-    return search.run(ResidualRows(source, records, b), read, gate)
+    return search.run(source.map(Residuals(records, b)), read, gate)
 
 
 def check_rows(source: RowSource, p: int, read: Clip) -> None:
@@ -386,7 +385,7 @@ def check_rows(source: RowSource, p: int, read: Clip) -> None:
             read.check(chunk[:, :p])
             whole.check(chunk[:, p:])
         except InvalidDataError:
-            raise _bad_row((source.feature_names or ())[p:], read) from None
+            raise _bad_row((source.schema.feature_names or ())[p:], read) from None
 
 
 def _bad_row(targets: Sequence[str], read: Clip) -> InvalidDataError:

@@ -24,26 +24,11 @@ from numpy.typing import NDArray
 from eigenveil.exact.clip import Clip
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.numerics.kernels import squared_norms
-from eigenveil.rows.base import RowSource
-from eigenveil.rows.maps import RowwiseSource
+from eigenveil.rows.base import RowMap, RowSource
+from eigenveil.rows.maps import TakeColumns
 from eigenveil.text import did_you_mean
 
 _FARTHEST = 1e140  # of an entry, so that lengths of records are finite
-
-
-class ColumnsSource(RowwiseSource):
-    """Some columns of another source, by their positions."""
-
-    def __init__(self, source: RowSource, columns: slice) -> None:
-        places = range(source.n_columns)[columns]
-        names = None if source.feature_names is None else source.feature_names[columns]
-        super().__init__(source, len(places), names)
-        self._columns = columns
-
-    def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
-        """Return these columns of rows of ``base``."""
-        with np.errstate(all="ignore"):
-            return np.asarray(chunk[:, self._columns], dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -129,73 +114,65 @@ class Records:
         return np.asarray(self.weights(z) * raw[:, 0] * length)
 
 
-class DesignRows(RowwiseSource):
-    """Records z of the rows of a table."""
+@dataclass(frozen=True, eq=False)
+class Design(RowMap):
+    """Records z of rows."""
 
-    def __init__(self, source: RowSource, records: Records) -> None:
-        super().__init__(source, records.width)
-        self._records = records
+    records: Records
 
-    def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
+    def width(self, n_columns: int) -> int:
+        """Return the number of coordinates of z."""
+        return self.records.width
+
+    def __call__(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """Return z."""
-        return self._records.design(chunk)[0]
+        return self.records.design(rows)[0]
 
 
-class ResidualRows(RowwiseSource):
+@dataclass(frozen=True, eq=False)
+class Residuals(RowMap):
     """One column: weighed residuals about coefficients ``b`` of z."""
 
-    def __init__(self, source: RowSource, records: Records, b: NDArray[np.float64]) -> None:
-        super().__init__(source, 1)
-        self._records = records
-        self._b = b
+    records: Records
+    b: NDArray[np.float64]
 
-    def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
+    def width(self, n_columns: int) -> int:
+        """Return one."""
+        return 1
+
+    def __call__(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """Return r as one column."""
-        z, target = self._records.design(chunk)
-        return self._records.residuals(z, target, self._b)[:, None]
+        z, target = self.records.design(rows)
+        return self.records.residuals(z, target, self.b)[:, None]
 
 
-class GradientRows(RowwiseSource):
+@dataclass(frozen=True, eq=False)
+class Gradients(RowMap):
     """Products u r of records with their residuals, these clipped at ``most``."""
 
-    def __init__(
-        self, source: RowSource, records: Records, b: NDArray[np.float64], most: float
-    ) -> None:
-        super().__init__(source, records.width)
-        self._records = records
-        self._b = b
-        self._most = most
+    records: Records
+    b: NDArray[np.float64]
+    most: float
 
-    def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
+    def width(self, n_columns: int) -> int:
+        """Return the number of coordinates of z."""
+        return self.records.width
+
+    def __call__(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """Return u r."""
-        z, target = self._records.design(chunk)
-        r = np.clip(self._records.residuals(z, target, self._b), -self._most, self._most)
-        return np.asarray(z * (self._records.weights(z) * r)[:, None])
-
-
-class _ReorderedSource(RowwiseSource):
-    """Columns of another source in another order."""
-
-    def __init__(self, source: RowSource, places: list[int]) -> None:
-        assert source.feature_names is not None
-        names = tuple(source.feature_names[j] for j in places)
-        super().__init__(source, len(places), names)
-        self._places = places
-
-    def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the columns in their new order."""
-        with np.errstate(all="ignore"):
-            return np.asarray(chunk[:, self._places], dtype=np.float64)
+        z, target = self.records.design(rows)
+        r = np.clip(self.records.residuals(z, target, self.b), -self.most, self.most)
+        return np.asarray(z * (self.records.weights(z) * r)[:, None])
 
 
 def reordered(source: RowSource, targets: tuple[str, ...]) -> RowSource:
     """Return a source with its target columns last, by name."""
-    names = named_targets(source.feature_names, targets)
+    names = named_targets(source.schema.feature_names, targets)
     last = [names.index(name) for name in targets]
     features = [j for j in range(len(names)) if j not in last]
     if not features:
         raise InvalidDataError("a regression needs a column apart from its targets")
-    return _ReorderedSource(source, [*features, *last])
+    return source.map(TakeColumns([*features, *last]))
 
 
 def named_targets(names: tuple[str, ...] | None, targets: tuple[str, ...]) -> tuple[str, ...]:

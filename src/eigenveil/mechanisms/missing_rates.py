@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from eigenveil.exact.clip import Clip
 from eigenveil.exact.gram import second_moment, total
-from eigenveil.exact.row_maps import PresentSource
+from eigenveil.exact.row_maps import CellPresence
 from eigenveil.exact.symmetric import WishartLaw
 from eigenveil.mechanisms.additive import NoisyMean, PrivateMean, vector_noise
 from eigenveil.mechanisms.centre import CentredResult
@@ -106,8 +106,8 @@ class Present(Generic[Result]):
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
         """Read the rows once or twice more than ``inner``."""
-        marks = PresentSource(source, start)
-        half = Clip(row_norm=marks.reach, on_invalid="zero")
+        marks = source.map(CellPresence(start))
+        half = Clip(row_norm=CellPresence.reach(source.n_columns), on_invalid="zero")
         noisy = gate.draw(self.shares, total(marks, half, gate.adjacency))
         present = _shares(noisy, source.n_columns)
         found = PairShares(present, np.full(present.size, _deviation(noisy)))

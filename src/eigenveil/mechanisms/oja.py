@@ -1,4 +1,4 @@
-r"""OjaPCA: one pass over the rows in batches, each of which corrects all components at once.
+r"""Oja: one pass over the rows in batches, each of which corrects all components at once.
 
 Source: Düngler, Sanyal [kPCA], Algorithm 1.
 
@@ -19,29 +19,23 @@ Differences from the source
 4. Noise is calibrated by the exact Gaussian curve. Unit rows need no R.
 """
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from eigenveil.exact.basis_products import OUTSIDE_SCALE, BasisProduct, moment_columns, unscaled
 from eigenveil.exact.batches import Records
 from eigenveil.exact.clip import Clip
 from eigenveil.exact.updates import update_sum
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.gate import Gate
-from eigenveil.mechanisms.one_pass import OnePass, OnePassEntry, OnePassState
-from eigenveil.mechanisms.registry import Terms
-from eigenveil.privacy.cost import Cost, Gaussian
+from eigenveil.mechanisms.one_pass import OnePass, OnePassState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OjaPCA(OnePass):
-    """Noisy products with the current basis. Fields are public, never data."""
+class Oja(OnePass):
+    """Private Oja: batches of rows, of which each corrects all components at once."""
 
-    name: ClassVar[str] = "oja"
-
-    def cost(self) -> Cost:
-        """Return the cost of one batch, and so of all."""
-        return Gaussian(self.mu)
+    name = "oja"
+    about = "one pass in batches, no matrix; single rows"
+    source = "Düngler, Sanyal, Algorithm 1"
+    auto = "for wide rows that can be read once only"
+    streams = True
 
     def step(self, iterate: OnePassState, batch: Records, clip: Clip, gate: Gate) -> OnePassState:
         """Correct the estimate by one batch."""
@@ -54,25 +48,3 @@ class OjaPCA(OnePass):
             noisy = gate.draw(noise, moment_columns(batch, clip, view, gate.adjacency))
             image, deviation = unscaled(view, noisy.values), noisy.deviation / OUTSIDE_SCALE
         return iterate.corrected(image - iterate.image, deviation, batch, self.schedule)
-
-
-class Oja(OnePassEntry):
-    """Private Oja: batches of rows, of which each corrects all components at once."""
-
-    name = "oja"
-    about = "one pass in batches, no matrix; single rows"
-    source = "Düngler, Sanyal, Algorithm 1"
-    auto = "for wide rows that can be read once only"
-    streams = True
-
-    def gaussian(self, mu: float, terms: Terms) -> OjaPCA:
-        """Build the mechanism at a strength mu."""
-        return OjaPCA(
-            mu=mu,
-            n_components=terms.n_components,
-            batch_size=self.batch_size,
-            schedule=self.schedule,
-        )
-
-
-ENTRY = Oja()

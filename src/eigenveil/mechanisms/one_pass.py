@@ -24,9 +24,9 @@ Proof: docs/proofs/batches.md.
 """
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,12 +40,12 @@ from eigenveil.mechanisms.components import NoisyComponents
 from eigenveil.mechanisms.elliptical import CLEAR_VARIANCE
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.image_noise import ImageNoise
-from eigenveil.mechanisms.registry import ComponentEntry
+from eigenveil.mechanisms.registry import ComponentMechanism
 from eigenveil.messages import option
 from eigenveil.numerics.spectral import eigenpairs_of_image, signed
 from eigenveil.privacy.accounting import split
 from eigenveil.privacy.calibrate import noise_scale
-from eigenveil.privacy.cost import Cost
+from eigenveil.privacy.cost import Gaussian
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.derived import shuffled
 from eigenveil.rows.matrices import MatrixSource
@@ -291,24 +291,26 @@ class OnePassState:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OnePass(ABC):
-    """Batches of records, one after the other. Fields are public, never data.
+@dataclass(frozen=True, kw_only=True)
+class OnePass(ComponentMechanism):
+    """Batches of records, one after the other, each of them used once.
 
-    ``mu`` is what one batch may spend. ``batch_size`` is the same for all batches where it is
-    given; by default they grow. ``schedule``: learning rates of Oja's own update, which must not
-    come from the data.
+    Its strength is what one batch may spend.
+
+    Attributes
+    ----------
+    batch_size : int, optional
+        Records in every batch; by default batches grow.
+    schedule : Schedule, optional
+        Learning rates of Oja's own update, which must not come from the data; by default a Newton
+        step, which needs no spectrum.
+
     """
 
-    name: ClassVar[str]
-    mu: float
-    n_components: int
+    unit_rows = True
+    batches = True
     batch_size: int | None = None
     schedule: Schedule | None = None
-
-    @abstractmethod
-    def cost(self) -> Cost:
-        """Return the cost of one batch, and so of all."""
 
     @abstractmethod
     def step(self, iterate: OnePassState, batch: Records, clip: Clip, gate: Gate) -> OnePassState:
@@ -386,7 +388,7 @@ class OnePass(ABC):
         if not (clip.scales_all or batch.holds_matrices):
             small, rest = split(self.mu, (_TRACE_SHARE, 1 - _TRACE_SHARE))
             iterate = iterate.traced(small, batch, clip, gate)
-            method = replace(self, mu=rest)
+            method = replace(self, strength=Gaussian(rest))
         return method.weighed_step(iterate, batch, clip, gate)
 
     def weighed_step(
@@ -432,26 +434,6 @@ class OnePass(ABC):
                 f"{plural('column', d)} at this budget: give more, a larger budget, or choose ",
                 option("mechanism", "spherical"),
             )
-
-
-@dataclass(frozen=True, kw_only=True)
-class OnePassEntry(ComponentEntry):
-    """A method that uses each row once, in batches.
-
-    Attributes
-    ----------
-    batch_size : int, optional
-        Records in every batch; by default batches grow.
-    schedule : Schedule, optional
-        Learning rates of Oja's own update, which must not come from the data; by default a Newton
-        step, which needs no spectrum.
-
-    """
-
-    unit_rows = True
-    batches = True
-    batch_size: int | None = None
-    schedule: Schedule | None = None
 
 
 def _first(d: int, mu: float) -> int:

@@ -1,4 +1,4 @@
-r"""PowerPCA: passes over the whole table, each a noisy product with the current basis.
+r"""Power: passes over the whole table, each a noisy product with the current basis.
 
 Source: Hardt, Price 2014, *The Noisy Power Method*; record-level noise as in Nicolas et al. 2024.
 
@@ -25,7 +25,6 @@ Differences from the source
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -38,12 +37,11 @@ from eigenveil.mechanisms.components import NoisyComponents
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.image_noise import ImageNoise
 from eigenveil.mechanisms.one_pass import OnePassState
-from eigenveil.mechanisms.registry import ComponentEntry, Terms
+from eigenveil.mechanisms.registry import ComponentMechanism
 from eigenveil.messages import option
 from eigenveil.numerics.component_law import leading_statement
 from eigenveil.numerics.spectral import eigenpairs_of_image, signed
 from eigenveil.privacy.accounting import split
-from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.derived import count_checked
 
@@ -52,18 +50,25 @@ _WARM = 2  # passes that only turn the basis
 _TRACE_SHARE = 0.02  # of mu^2, where the trace is not public
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PowerPCA:
-    """Noisy products with a basis that follows them. Fields are public, never data."""
+@dataclass(frozen=True, kw_only=True)
+class Power(ComponentMechanism):
+    """Noisy products with a basis, pass after pass.
 
-    name: ClassVar[str] = "power"
-    mu: float
-    n_components: int
+    Attributes
+    ----------
+    passes : int
+        How often the rows are read.
+
+    """
+
+    name = "power"
+    about = "noisy products with a basis, pass after pass"
+    source = "noisy power method at record level: Hardt, Price 2014; Nicolas et al. 2024"
+    tightens = True
+    reads_once = False
+    unit_rows = True
+    forms_matrix = False
     passes: int = 10
-
-    def cost(self) -> Cost:
-        """Return the cost of all passes, composed."""
-        return Gaussian(self.mu)
 
     def width(self, d: int) -> int:
         """Return the number of columns of the basis."""
@@ -119,31 +124,3 @@ class PowerPCA:
                 values, basis.T, math.sqrt(variance), self.n_components, trace=whole
             ),
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Power(ComponentEntry):
-    """Noisy products with a basis, pass after pass.
-
-    Attributes
-    ----------
-    passes : int
-        How often the rows are read.
-
-    """
-
-    name = "power"
-    about = "noisy products with a basis, pass after pass"
-    source = "noisy power method at record level: Hardt, Price 2014; Nicolas et al. 2024"
-    tightens = True
-    reads_once = False
-    unit_rows = True
-    forms_matrix = False
-    passes: int = 10
-
-    def gaussian(self, mu: float, terms: Terms) -> PowerPCA:
-        """Build the mechanism at a strength mu."""
-        return PowerPCA(mu=mu, n_components=terms.n_components, passes=self.passes)
-
-
-ENTRY = Power()

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exact.clip import Clip
-from eigenveil.exact.row_maps import LimitedSource
+from eigenveil.exact.row_maps import Limit
 from eigenveil.mechanisms.additive import NoisyMean
 from eigenveil.mechanisms.columns import Columns
 from eigenveil.numerics.column_limits import ColumnLimits
@@ -59,7 +59,7 @@ class Table:
     @cached_property
     def source(self) -> RowSource:
         """The divided rows, within half a turn of the centre and within the limit."""
-        return LimitedSource(self.base, self.limits)
+        return self.base.map(Limit(self.limits))
 
     @property
     def centre(self) -> NDArray[np.float64]:

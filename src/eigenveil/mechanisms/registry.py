@@ -1,28 +1,31 @@
 """Facts of every mechanism that users can name, collected, and checks of its options.
 
-Each module under ``mechanisms/pca`` and ``mechanisms/covariance`` that users can name ends with an
-`Entry`: its name, what it needs and promises, and how it is built for a strength. The fields of an
-entry are its options, so that ``mechanism=Power(passes=6)`` is the entry ``"power"`` with another
-number of passes. Every list of mechanisms elsewhere is derived from here: a new mechanism is a
-module with its entry.
+Each module here or in the folder of a paper that declares one has a class for it: its name, what it
+needs and promises, and how it runs. Its options are fields, so that ``mechanism=Power(passes=6)``
+is ``"power"`` with another number of passes. What runs is a copy that `Mechanism.at` returns for a
+strength. Every list of mechanisms elsewhere is derived from here: a new mechanism is one class.
 """
 
 import math
 import pkgutil
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import import_module
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
+from eigenveil.exact.clip import Clip
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
-from eigenveil.mechanisms.gate import Procedure
+from eigenveil.mechanisms.gate import Gate
 from eigenveil.messages import option
 from eigenveil.numerics.spectral import max_krylov_columns
 from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
 from eigenveil.privacy.guarantee import Kind, Numerics
+from eigenveil.rows.base import RowSource
 
 if TYPE_CHECKING:
     from eigenveil.planning.request import Request
@@ -32,13 +35,26 @@ _NUMBERS: dict[Any, type] = {int: Integral, float: Real}
 _WORDS = {int: "a positive integer", float: "a positive number", bool: "True or False"}
 
 
-def check_options(mechanism: Any) -> None:
-    """Refuse an option of a dataclass whose value is none of its type; numbers are positive."""
-    kinds = get_type_hints(type(mechanism))
-    for one in fields(mechanism):
-        kind = kinds[one.name]
-        if not _accepts(kind, getattr(mechanism, one.name)):
-            raise InvalidParameterError(f"{one.name} must be {' or '.join(_words(kind))}")
+NOT_AN_OPTION = {"option": False}  # metadata of fields that a copy for a strength gets
+
+
+def options(mechanism: "Mechanism") -> dict[str, Any]:
+    """Return the options of a mechanism by name."""
+    names = (one.name for one in fields(mechanism) if one.metadata.get("option", True))
+    return {name: getattr(mechanism, name) for name in names}
+
+
+def check_options(mechanism: "Mechanism") -> None:
+    """Refuse an option whose value is none of its type; numbers are positive."""
+    kinds = _kinds(type(mechanism))
+    for name, value in options(mechanism).items():
+        if not _accepts(kinds[name], value):
+            raise InvalidParameterError(f"{name} must be {' or '.join(_words(kinds[name]))}")
+
+
+@cache
+def _kinds(mechanism: Hashable) -> dict[str, Any]:
+    return get_type_hints(mechanism)
 
 
 def _accepts(kind: Any, value: Any) -> bool:
@@ -68,7 +84,7 @@ _OTHERS = ("client", "estimator", "figures", "model", "printed", "runs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class BuildContext:
     """What a mechanism may know when it is built. Public numbers.
 
     Attributes
@@ -101,8 +117,8 @@ class Terms:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
-    """A mechanism that users can name; its fields are its options.
+class Mechanism(ABC):
+    """A mechanism that users can name; its fields are its options, and public.
 
     Attributes
     ----------
@@ -110,6 +126,8 @@ class Entry:
         What users call it.
     releases : {"components", "covariance"}
         What it makes.
+    has_gaussian, has_pure : bool
+        Whether there is a version for (epsilon, delta) and rho, and one with a pure guarantee.
     about : str
         A few words for lists.
     source : str
@@ -147,15 +165,23 @@ class Entry:
         Whether it refuses tables whose leading directions are not well apart from the rest.
     may_coincide : bool
         Whether two honest releases may be equal, as where eigenvalues are held at zero.
+    assumption : str or None
+        The law of tables that a model-based promise is about, in words.
+    proof : str
+        The page in ``docs/proofs`` that proves it; that of the module unless it says otherwise.
     unpredicted : str
         Why the planner predicts no error; empty where it does.
     slow : bool
         Whether the planner simulates few releases.
+    strength : Gaussian or Pure, optional
+        What it may spend, in the copy that `at` returns.
 
     """
 
     name: ClassVar[str]
     releases: ClassVar[Releases]
+    has_gaussian: ClassVar[bool] = True
+    has_pure: ClassVar[bool] = False
     about: ClassVar[str]
     source: ClassVar[str]
     auto: ClassVar[str] = ""
@@ -174,49 +200,59 @@ class Entry:
     pays_per_component: ClassVar[bool] = False
     needs_gap: ClassVar[bool] = False
     may_coincide: ClassVar[bool] = False
+    assumption: ClassVar[str | None] = None
+    proof: ClassVar[str]
     unpredicted: ClassVar[str] = ""
     slow: ClassVar[bool] = False
+    strength: Allotment | None = field(default=None, repr=False, metadata=NOT_AN_OPTION)
+
+    def __init_subclass__(cls, **words: Any) -> None:
+        super().__init_subclass__(**words)
+        cls.proof = vars(cls).get("proof", cls.__module__.rpartition(".")[2])
 
     def __post_init__(self) -> None:
-        check_options(self)
+        if self.strength is None:
+            check_options(self)
 
-    def gaussian(self, mu: float, terms: Terms) -> Procedure[Any]:
-        """Build the version for (epsilon, delta) and rho, at a strength mu."""
-        raise UnsupportedNotionError(f"{self.name!r} has a pure version only")
+    def at(self, strength: Allotment, context: BuildContext) -> Self:
+        """Return a copy that runs at a strength; fields named as in the context have its values."""
+        if isinstance(strength, Pure) and not self.has_pure:
+            raise UnsupportedNotionError(
+                f"{self.name!r} adds Gaussian noise and cannot give a pure epsilon guarantee"
+            )
+        if isinstance(strength, Gaussian) and not self.has_gaussian:
+            raise UnsupportedNotionError(f"{self.name!r} has a pure version only")
+        asked = {one.name for one in fields(self)} & {one.name for one in fields(context)}
+        return replace(self, strength=strength, **{name: getattr(context, name) for name in asked})
 
-    def pure(self, epsilon: float, terms: Terms) -> Procedure[Any]:
-        """Build the version with a pure guarantee, at a strength epsilon."""
-        raise UnsupportedNotionError(
-            f"{self.name!r} adds Gaussian noise and cannot give a pure epsilon guarantee"
-        )
+    @abstractmethod
+    def run(self, source: RowSource, clip: Clip, gate: Gate) -> Any:
+        """Read the rows, bounded by ``clip``, and release through ``gate``."""
 
-    def check(self, request: "Request") -> None:
+    def cost(self) -> Cost:
+        """Return what a run costs: the strength, unless it is composed of steps."""
+        assert self.strength is not None  # a plan asks for the copy of `at`
+        return self.strength
+
+    @property
+    def mu(self) -> float:
+        """The strength of the version for (epsilon, delta) and rho."""
+        assert isinstance(self.strength, Gaussian)
+        return self.strength.mu
+
+    @property
+    def epsilon(self) -> float:
+        """The strength of the version with a pure guarantee."""
+        assert isinstance(self.strength, Pure)
+        return self.strength.epsilon
+
+    def check(self, request: "Request") -> None:  # noqa: B027 - most serve every request
         """Refuse a request that this mechanism cannot serve, from public numbers."""
-
-    @property
-    def has_gaussian(self) -> bool:
-        """Whether there is a version for (epsilon, delta) and rho."""
-        return type(self).gaussian is not Entry.gaussian
-
-    @property
-    def has_pure(self) -> bool:
-        """Whether there is a version with a pure guarantee."""
-        return type(self).pure is not Entry.pure
-
-    @property
-    def assumption(self) -> str | None:
-        """The law of tables that a model-based promise is about, in words."""
-        return None
 
     @property
     def module(self) -> str:
         """The module that declares it."""
         return type(self).__module__
-
-    @property
-    def proof(self) -> str:
-        """The page in ``docs/proofs`` that proves it."""
-        return self.module.rpartition(".")[2]
 
     @property
     def notions(self) -> tuple[str, ...]:
@@ -227,7 +263,7 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComponentEntry(Entry):
+class ComponentMechanism(Mechanism):
     """A mechanism for principal components.
 
     Attributes
@@ -237,25 +273,28 @@ class ComponentEntry(Entry):
     typical_length : float or None
         Mean squared length of rows over their squared bound, as owners of a federation are weighed;
         None where it is not for them.
+    n_components : int
+        How many are released, in the copy that `at` returns.
 
     """
 
     releases: ClassVar[Releases] = "components"
     streams: ClassVar[bool] = False
     typical_length: ClassVar[float | None] = None
+    n_components: int = field(default=0, repr=False, metadata=NOT_AN_OPTION)
 
     def is_lazy(self, n_columns: int, n_components: int) -> bool:
         """Return whether noise is drawn for products instead of a d x d matrix."""
         return False
 
     @property
-    def n_components(self) -> int | None:
+    def own_components(self) -> int | None:
         """How many components it has by itself; None where the caller decides."""
         return None
 
 
 @dataclass(frozen=True, kw_only=True)
-class LazyEntry(ComponentEntry):
+class LazyMechanism(ComponentMechanism):
     """A mechanism whose noise can be drawn for the products that are needed.
 
     Attributes
@@ -272,9 +311,10 @@ class LazyEntry(ComponentEntry):
         """Return whether noise is drawn for products instead of a d x d matrix."""
         return wide(n_columns, n_components) if self.lazy is None else bool(self.lazy)
 
-    def lazily(self, terms: Terms) -> bool:
-        """Return the same for the terms of a build."""
-        return self.is_lazy(terms.n_columns, terms.n_components)
+    def at(self, strength: Allotment, context: BuildContext) -> Self:
+        """Return a copy that runs at a strength and knows whether it is lazy."""
+        lazy = self.is_lazy(context.n_columns, context.n_components)
+        return replace(super().at(strength, context), lazy=lazy)
 
 
 def wide(n_columns: int, n_components: int) -> bool:
@@ -287,7 +327,7 @@ def wide(n_columns: int, n_components: int) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CovarianceEntry(Entry):
+class CovarianceMechanism(Mechanism):
     """A mechanism for a covariance matrix.
 
     Attributes
@@ -312,20 +352,18 @@ class CovarianceEntry(Entry):
     lifts: ClassVar[bool] = False
     trace_bound: float | None = None
 
-    def lifted(self, epsilon: float) -> Any:
-        """Build the pure version for rows with a constant coordinate, where ``lifts`` says so."""
-        raise UnsupportedNotionError(f"{self.name!r} releases no mean by itself")
 
-
-def entries(releases: Releases | None = None) -> tuple[Entry, ...]:
+def entries(releases: Releases | None = None) -> tuple[Mechanism, ...]:
     """Return all mechanisms that users can name; those that ``"auto"`` chooses come first."""
     kinds: tuple[Releases, ...] = ("components", "covariance") if releases is None else (releases,)
     return tuple(found for kind in kinds for found in _collected() if found.releases == kind)
 
 
-def entry(releases: Releases, mechanism: Any) -> Entry:
+def entry(releases: Releases, mechanism: Any) -> Mechanism:
     """Return the entry of a name, or a configured one as it is."""
-    if isinstance(mechanism, Entry) and mechanism.releases == releases:
+    if isinstance(mechanism, Mechanism) and mechanism.releases == releases:
+        if mechanism.strength is not None:
+            raise InvalidParameterError("mechanism must have no strength: the budget decides")
         return mechanism
     found = {one.name: one for one in entries(releases)}
     try:
@@ -343,17 +381,19 @@ def unknown_mechanism(mechanism: Any, known: Sequence[str]) -> InvalidParameterE
 
 
 @lru_cache(maxsize=1)
-def _collected() -> tuple[Entry, ...]:
+def _collected() -> tuple[Mechanism, ...]:
     return tuple(sorted(_declared(), key=lambda one: (not one.auto, one.name)))
 
 
-def _declared() -> Iterator[Entry]:
-    """Yield the entries of all modules here and in the folders of papers."""
+def _declared() -> Iterator[Mechanism]:
+    """Yield the mechanisms of all modules here and in the folders of papers."""
     for name in _modules():
-        module = import_module(name)
-        for found in vars(module).values():
-            if isinstance(found, Entry) and type(found).__module__ == name:
-                yield found
+        for found in vars(import_module(name)).values():
+            named = (
+                isinstance(found, type) and issubclass(found, Mechanism) and "name" in vars(found)
+            )
+            if named and found.__module__ == name:
+                yield found()
 
 
 def _modules() -> Iterator[str]:

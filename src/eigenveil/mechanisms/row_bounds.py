@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exact.clip import LARGEST_NORM, Clip
-from eigenveil.exact.row_maps import LimitedSource
+from eigenveil.exact.row_maps import Limit
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.centre import LocatedCentre
@@ -171,7 +171,7 @@ class RowBounds:
             limit=self.columns.limit,
             fills=clip.on_missing == "centre",
         )
-        return Batch(LimitedSource(batch, limits).of_rows(batch.array), batch.records.start)
+        return Batch(Limit(limits)(batch.array), batch.records.start)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ from eigenveil.mechanisms.one_pass import OnePass, OnePassState
 from eigenveil.mechanisms.released_scales import ReleasedScales
 from eigenveil.mechanisms.row_bounds import RowBounds
 from eigenveil.privacy.accounting import split
+from eigenveil.privacy.cost import Gaussian
 from eigenveil.rows.memory import Batch
 
 _VARIANCE_SHARE, _MEAN_SHARE = 0.2, 0.05  # of mu^2
@@ -58,7 +59,9 @@ def standardising_step(
     moved = gate.draw(PrivateMean(noise=mean), total(seen, clip, gate.adjacency))
     noise_of_trace = math.sqrt(squares.values.size) * squares.deviation
     before = replace(iterate, trace=float(squares.values.sum()), trace_noise=noise_of_trace)
-    after = replace(method, mu=step.mu).weighed_step(before, seen, clip, gate, narrows=False)
+    after = replace(method, strength=Gaussian(step.mu)).weighed_step(
+        before, seen, clip, gate, narrows=False
+    )
     # The centre moves by what this mean is worth beside it, which takes as much from each moment.
     weight = bounds.centre_error / (bounds.centre_error + moved.squared_error)
     taken = weight * (2 - weight)

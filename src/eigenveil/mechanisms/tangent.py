@@ -1,4 +1,4 @@
-r"""TangentPCA: a rough basis, then rows rescaled so that a second release measures its error.
+r"""Tangent: a rough basis, then rows rescaled so that a second release measures its error.
 
 A share of the budget buys rough components U from normalised rows, as `spherical` does. If these
 stand out clearly, the rest is spent on rows stretched by a factor t along U and normalised again,
@@ -31,11 +31,11 @@ from eigenveil.exact.gram import moment_sensitivities, second_moment
 from eigenveil.exact.products import MomentProducts, moment_products
 from eigenveil.exact.symmetric import GaussianLaw, LazyGaussian
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms.analyze_gauss import AnalyzeGaussPCA, directions
+from eigenveil.mechanisms.analyze_gauss import AnalyzeGauss, directions
 from eigenveil.mechanisms.components import NoisyComponents, energy_beside, leading
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.gauss import GaussCov, NoisyMatrix
-from eigenveil.mechanisms.registry import LazyEntry, Terms
+from eigenveil.mechanisms.registry import LazyMechanism
 from eigenveil.numerics.component_law import inner_statement
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import signed
@@ -94,18 +94,17 @@ class ProductNoise:
         return NoisyProduct(columns * query.unit, trace * query.unit, scale * query.unit)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TangentPCA:
-    """Rough components, then one step from stretched rows. Fields are public, never data."""
+class Tangent(LazyMechanism):
+    """Rough components of unit rows, then a step that turns them."""
 
-    name: ClassVar[str] = "tangent"
-    mu: float
-    n_components: int
-    lazy: bool = False
-
-    def cost(self) -> Cost:
-        """Return the cost of both releases, composed."""
-        return Gaussian(self.mu)
+    name = "tangent"
+    about = "unit rows, then a tangent step"
+    source = "unit rows, then a tangent step; new here"
+    auto = "as a rule"
+    reads_once = False
+    unit_rows = True
+    uses_lengths = False
+    typical_length = 1.0
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
         """Return the leading components about the centre of ``clip``, whose bound is not used."""
@@ -130,11 +129,11 @@ class TangentPCA:
         self, source: RowSource, clip: Clip, gate: Gate, first: float, second: float
     ) -> NoisyComponents:
         """Lazy variant; there is no average, because the matrices are never formed."""
-        step = AnalyzeGaussPCA(mu=first, n_components=self.n_components, lazy=True)
+        step = AnalyzeGauss(strength=Gaussian(first), n_components=self.n_components, lazy=True)
         rough = step.run(source, clip, gate)
         factor = self.stretching(rough, first, gate.adjacency)
         if factor is None:
-            return replace(step, mu=second).run(source, clip, gate)
+            return replace(step, strength=Gaussian(second)).run(source, clip, gate)
         query = moment_products(source, _stretched(clip, rough, factor), gate.adjacency)
         columns = np.ascontiguousarray(rough.components.T)
         return turn(rough, gate.draw(ProductNoise(mu=second, columns=columns), query), factor)
@@ -229,23 +228,3 @@ def _without_noise(rough: NoisyComponents) -> NDArray[np.float64]:
     assert rough.law is not None  # both ways to the rough components state it
     level = rough.law.level(rough.eigenvalues, rough.trace)
     return np.array([rough.law.signal(value - level)[0] + level for value in rough.eigenvalues])
-
-
-class Tangent(LazyEntry):
-    """Rough components of unit rows, then a step that turns them."""
-
-    name = "tangent"
-    about = "unit rows, then a tangent step"
-    source = "unit rows, then a tangent step; new here"
-    auto = "as a rule"
-    reads_once = False
-    unit_rows = True
-    uses_lengths = False
-    typical_length = 1.0
-
-    def gaussian(self, mu: float, terms: Terms) -> TangentPCA:
-        """Build the mechanism at a strength mu."""
-        return TangentPCA(mu=mu, n_components=terms.n_components, lazy=self.lazily(terms))
-
-
-ENTRY = Tangent()

@@ -20,14 +20,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from eigenveil.exact.bounded import Bounded
+from eigenveil.exact.clip import Clip
 from eigenveil.exact.symmetric import WishartLaw, two_sided_wishart
-from eigenveil.mechanisms.gate import MomentMechanism
+from eigenveil.mechanisms.gate import Gate, MomentMechanism
 from eigenveil.mechanisms.gauss import NoisyMatrix
-from eigenveil.mechanisms.registry import CovarianceEntry, Terms
+from eigenveil.mechanisms.registry import CovarianceMechanism
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Pure
 from eigenveil.privacy.guarantee import Numerics
+from eigenveil.rows.base import RowSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,25 +57,20 @@ class WishartCov(MomentMechanism[NoisyMatrix]):
         return noisy.cleaned(trace_bound=query.trace_bound, spike=query.centre_error)
 
 
-class Wishart(CovarianceEntry):
+class Wishart(CovarianceMechanism):
     """Two-sided Wishart noise, cleaned, for a pure epsilon."""
 
     name = "wishart"
     about = "two-sided Wishart noise"
     source = "two-sided Wishart noise, cleaned; new here"
+    has_gaussian = False
+    has_pure = True
     tightens = True
     auto = "for epsilon alone and few rows within bounds"
     numerics = Numerics.IDEALISED
     semidefinite = True
     lifts = True
 
-    def lifted(self, epsilon: float) -> WishartCov:
-        """Build the version that is cleaned with the mean in it."""
-        return WishartCov(epsilon=epsilon, clean=False)
-
-    def pure(self, epsilon: float, terms: Terms) -> WishartCov:
-        """Build the mechanism at a strength epsilon."""
-        return WishartCov(epsilon=epsilon)
-
-
-ENTRY = Wishart()
+    def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
+        """Draw once on the second moment of the rows."""
+        return WishartCov(epsilon=self.epsilon).run(source, clip, gate)

@@ -12,7 +12,7 @@ from eigenveil.mechanisms.analyze_gauss import AnalyzeGauss
 from eigenveil.mechanisms.gauss import Gauss
 from eigenveil.mechanisms.oja import Oja
 from eigenveil.mechanisms.power import Power
-from eigenveil.mechanisms.registry import Entry
+from eigenveil.mechanisms.registry import Mechanism
 from eigenveil.papers.covrev.adaptive import Adaptive
 from eigenveil.papers.covrev.baselines import Laplace, Separate
 from eigenveil.papers.covrev.coinpress import CoinPress
@@ -24,7 +24,7 @@ from eigenveil.papers.kpca.deflation import Deflation
 from eigenveil.papers.kpca.gap_projector import GapProjector
 from eigenveil.papers.kpca.printed import BoxedTangentOja
 
-ALGORITHMS: Mapping[str, Entry] = {
+ALGORITHMS: Mapping[str, Mechanism] = {
     # [CovRev]
     "GaussCov": Gauss(),
     "LapCov": Laplace(),
@@ -48,7 +48,7 @@ ALGORITHMS: Mapping[str, Entry] = {
 """By the name that its paper gives it. [Spiked] Algorithm 1 is `Spiked`, which needs a model."""
 
 
-def algorithm(name: str) -> Entry:
+def algorithm(name: str) -> Mechanism:
     """Return the mechanism of an algorithm's name."""
     try:
         return ALGORITHMS[name]

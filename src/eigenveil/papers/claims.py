@@ -80,15 +80,11 @@ def below(
     """Judge that the subject is below ``factor`` times each rival."""
 
     def check(results: Results, subject: str) -> Verdict:
-        ratios, against = [], 0
-        for _, _, runs in results.cells(panel, where):
-            for rival in rivals:
-                one, other = _pairs(runs, subject, rival)
-                if one.size:
-                    ratios.append(one.mean() / (factor * other.mean()))
-                    against += _exceeds(one - factor * other)
-        if not ratios:
+        pairs = _answered(results, subject, rivals, panel, where)
+        if not pairs:
             return Verdict(None, "no cell in which both answered")
+        ratios = [one.mean() / (factor * other.mean()) for one, other in pairs]
+        against = sum(_exceeds(one - factor * other) for one, other in pairs)
         middle = math.exp(float(np.mean(np.log(ratios))))
         times = "" if factor == 1 else f"{factor:g} times "
         return Verdict(
@@ -104,15 +100,11 @@ def above(*rivals: str, panel: str | None = None, where: Where | None = None) ->
     """Judge that the subject is above each rival."""
 
     def check(results: Results, subject: str) -> Verdict:
-        ratios, against = [], 0
-        for _, _, runs in results.cells(panel, where):
-            for rival in rivals:
-                one, other = _pairs(runs, subject, rival)
-                if one.size:
-                    ratios.append(one.mean() / other.mean())
-                    against += _exceeds(other - one)
-        if not ratios:
+        pairs = _answered(results, subject, rivals, panel, where)
+        if not pairs:
             return Verdict(None, "no cell in which both answered")
+        ratios = [one.mean() / other.mean() for one, other in pairs]
+        against = sum(_exceeds(other - one) for one, other in pairs)
         middle = math.exp(float(np.mean(np.log(ratios))))
         return Verdict(
             against == 0 and middle > 1,
@@ -127,11 +119,8 @@ def near(rival: str, within: float, panel: str | None = None, where: Where | Non
     """Judge that the subject is within a factor of a rival, both ways, in every cell."""
 
     def check(results: Results, subject: str) -> Verdict:
-        ratios = []
-        for _, _, runs in results.cells(panel, where):
-            one, other = _pairs(runs, subject, rival)
-            if one.size:
-                ratios.append(one.mean() / other.mean())
+        pairs = _answered(results, subject, (rival,), panel, where)
+        ratios = [one.mean() / other.mean() for one, other in pairs]
         if not ratios:
             return Verdict(None, "no cell in which both answered")
         return Verdict(
@@ -273,6 +262,22 @@ def _trend(runs: Sequence[NDArray[np.float64]], sign: int) -> bool:
     return step(runs[0], runs[-1]) > _ERRORS and all(
         step(one, other) > -_ERRORS for one, other in pairwise(runs)
     )
+
+
+def _answered(
+    results: Results,
+    subject: str,
+    rivals: Sequence[str],
+    panel: str | None,
+    where: Where | None,
+) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Return the pairs of values of each cell and rival in which both answered."""
+    pairs = (
+        _pairs(runs, subject, rival)
+        for _, _, runs in results.cells(panel, where)
+        for rival in rivals
+    )
+    return [(one, other) for one, other in pairs if one.size]
 
 
 def _pairs(

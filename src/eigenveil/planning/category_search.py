@@ -35,9 +35,9 @@ from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.privacy.ledger_file import Entry
 from eigenveil.privacy.privacy_filters import adaptive_part
-from eigenveil.rows.base import RowSource
+from eigenveil.rows.base import RowSource, with_one_level_each
 from eigenveil.rows.derived import count_checked
-from eigenveil.rows.maps import ScaledSource
+from eigenveil.rows.maps import Divide
 from eigenveil.text import listed, printable
 
 _LEVELS = Phrase(
@@ -126,9 +126,9 @@ class LevelSearch:
         """
         request = plan.request
         self.whole(plan, ledger)
-        rows = source.with_one_level_each()
+        rows = with_one_level_each(source)
         if request.column_scale is not None:
-            rows = ScaledSource(rows, request.column_scale)
+            rows = rows.map(Divide(request.column_scale))
         count_checked(rows, plan.start.check)
         require_memory(plan.memory)
         gate = Gate(

@@ -20,7 +20,7 @@ import numpy as np
 from eigenveil.exact.gram import moment_sensitivities
 from eigenveil.exact.products import can_keep
 from eigenveil.mechanisms.distances import searchable
-from eigenveil.mechanisms.registry import Entry, entry, wide
+from eigenveil.mechanisms.registry import Mechanism, entry, wide
 from eigenveil.planning.assumed import AssumedTable
 from eigenveil.planning.plans import Plan, free_centring, plan
 from eigenveil.planning.request import Request, Situation
@@ -78,7 +78,7 @@ def planned(request: Request) -> Plan:
     return plan(chosen(request), other)
 
 
-def plan_of(situation: Situation, mechanism: Entry, asked: Situation | None = None) -> Plan:
+def plan_of(situation: Situation, mechanism: Mechanism, asked: Situation | None = None) -> Plan:
     """Plan what a fit of a mechanism would do.
 
     ``asked`` is the situation that the mechanism was chosen for, if it was: for the numbers that a

@@ -32,7 +32,7 @@ from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.rows.base import RowSource
-from eigenveil.rows.maps import ScaledSource
+from eigenveil.rows.maps import Divide
 from eigenveil.text import listed
 
 Result = TypeVar("Result")
@@ -136,10 +136,10 @@ def execute(
     its mechanism. ``charge`` is what the ledger is charged, where that is not the cost of this
     release alone.
     """
-    request, cost, remarks = plan.request, plan.cost, source.remarks
-    names = source.feature_names
+    request, cost, remarks = plan.request, plan.cost, source.schema.remarks
+    names = source.schema.feature_names
     if request.column_scale is not None:
-        source = ScaledSource(source, request.column_scale)
+        source = source.map(Divide(request.column_scale))
     if ledger is not None:
         charged = cost if charge is None else charge
         ledger.check(charged, adjacency=request.adjacency, unit=request.unit)

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.exceptions import InvalidDataError, UnsupportedNotionError
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
 from eigenveil.mechanisms.additive import PrivateMean, PrivateTrace, vector_noise
 from eigenveil.mechanisms.centre import enough_rows
 from eigenveil.mechanisms.column_scale import ColumnScale
@@ -17,7 +17,7 @@ from eigenveil.mechanisms.joined import JoinedRegression
 from eigenveil.mechanisms.linear import CentreSteps, LinearStages, Stage, TargetSteps
 from eigenveil.mechanisms.median_of_means import MedianOfMeans, blocks_of, findable
 from eigenveil.mechanisms.wishart import WishartCov
-from eigenveil.messages import REPLACE_ONE
+from eigenveil.messages import REPLACE_ONE, option
 from eigenveil.planning.request import Request, Targets
 from eigenveil.planning.shares import RegressionShares, clips, divided
 from eigenveil.privacy.accounting import compose, part
@@ -69,6 +69,8 @@ class RegressionPlan:
                 "private scales need a public number of rows: give the scales, or choose ",
                 REPLACE_ONE,
             )
+        if targets.alpha is not None and not 0 <= targets.alpha < math.inf:
+            raise InvalidParameterError(option("alpha"), " must be a number, zero or more")
         amount = whole_strength(request.budget, pure=pure)
         whole: Allotment = Pure(amount) if pure else Gaussian(amount)
         stated = (request.row_norm, request.box, targets.boxes, request.scale)

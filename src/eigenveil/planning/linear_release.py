@@ -85,7 +85,7 @@ def release_regression(
     )
     start = Clip(row_norm=1.0, on_invalid=request.on_invalid, on_missing=request.on_missing)
     model = plan.procedure.run(source, start, gate)
-    names = source.feature_names
+    names = source.schema.feature_names
     del source  # post-processing only from here
     guarantee = Guarantee(
         budget=request.budget,

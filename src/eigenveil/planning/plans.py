@@ -47,7 +47,7 @@ from eigenveil.mechanisms.component_stages import (
     PrivateVariances,
     Variances,
 )
-from eigenveil.mechanisms.correlation import CorrelationPCA, needed_strength
+from eigenveil.mechanisms.correlation import Correlation, needed_strength
 from eigenveil.mechanisms.counted import Counted
 from eigenveil.mechanisms.distances import (
     SEARCHABLE_STRENGTH,
@@ -62,8 +62,15 @@ from eigenveil.mechanisms.gate import Procedure
 from eigenveil.mechanisms.homogeneous_rows import HomogeneousRows
 from eigenveil.mechanisms.missing_rates import Present, missing_shares
 from eigenveil.mechanisms.rank import PrivateRank
-from eigenveil.mechanisms.registry import ComponentEntry, CovarianceEntry, Entry, Terms, entries
+from eigenveil.mechanisms.registry import (
+    BuildContext,
+    ComponentMechanism,
+    CovarianceMechanism,
+    Mechanism,
+    entries,
+)
 from eigenveil.mechanisms.score_map import SCORE_SHARE, ScoreHistogram, score_bins
+from eigenveil.mechanisms.wishart import WishartCov
 from eigenveil.messages import BOUNDS, REPLACE_ONE, SAME_UNIT, SHOW_SCORES, Part, Phrase, option
 from eigenveil.planning.bounds import StatedBounds
 from eigenveil.planning.request import Centring, Request
@@ -105,7 +112,7 @@ class Plan:
 
     What follows from these:
 
-    entry : Entry
+    entry : Mechanism
         The mechanism.
     n_rows, n_differences : int or None
         Number of rows, or of persons, where it is public; and of rows, or pairs of them, that a
@@ -145,7 +152,7 @@ class Plan:
     n_components: int = 0
     lazy: bool = False
     drawn_rows: int | None = None
-    entry: Entry = field(init=False)
+    entry: Mechanism = field(init=False)
     n_rows: int | None = field(init=False)
     n_differences: int | None = field(init=False)
     components: bool = field(init=False)
@@ -181,7 +188,7 @@ class Plan:
         further = bought if entry.standardises else {}
         whole = part(budget, 1 - sum(further.values())) if further else budget
         front, counted = request.any_units and not self.pure, request.counted and not self.pure
-        lifts = isinstance(entry, CovarianceEntry) and entry.lifts and self.pure
+        lifts = isinstance(entry, CovarianceMechanism) and entry.lifts and self.pure
         lifts = lifts and self.centring == "mean" and request.on_missing != "centre"
         lifts = lifts and not (request.private_scale or front or counted or self.stated.private)
         tightens = request.clips and (
@@ -318,8 +325,8 @@ class Plan:
         if not self.entry.standardises:
             return found
         whole: Allotment = Pure(parameter) if self.pure else Gaussian(parameter)
-        count = None if self.request.private_rank else self.n_components
-        return CorrelationPCA(
+        count = 0 if self.request.private_rank else self.n_components
+        return Correlation(
             inner=found,
             n_components=count,
             rows=self.n_rows or 0,
@@ -329,9 +336,9 @@ class Plan:
     def _build(self, parameter: float) -> Procedure[CentredResult[Any]]:
         whole = self._left(parameter)
         if self.lifts:
-            assert isinstance(self.entry, CovarianceEntry)  # only those lift
             return HomogeneousRows(
-                inner=self.entry.lifted(parameter), row_norm=self.stated.clip.row_norm
+                inner=WishartCov(epsilon=parameter, clean=False),
+                row_norm=self.stated.clip.row_norm,
             )
         if self.counted:
             return Counted.build(whole, self.request)
@@ -380,16 +387,15 @@ class Plan:
     def inner(self, parameter: float) -> Procedure[Any]:
         """Return the mechanism itself, at its share of a strength."""
         left = part(self._left(parameter), list(self.stages.values())[-1])
-        terms = Terms(
+        context = BuildContext(
             budget=self.request.budget,
             n_columns=self.request.n_columns,
             n_components=self.n_components,
             n_rows=self.n_differences,
             alone=len(self.stages) == 1 and self.centring in ("none", "paired"),
         )
-        if isinstance(left, Pure):
-            return self.entry.pure(left.epsilon, terms)
-        return self.entry.gaussian(left.mu, terms)
+        found: Procedure[Any] = self.entry.at(left, context)
+        return found
 
     def _staged(self, whole: Allotment, inner: Any) -> ComponentStages:
         rank = variances = None
@@ -632,7 +638,7 @@ def _check_scores(found: Plan) -> None:
         raise _TooFewError("the centre that a map of scores needs", "leave ", SHOW_SCORES, " out")
 
 
-def _not_pure(entry: Entry) -> UnsupportedNotionError:
+def _not_pure(entry: Mechanism) -> UnsupportedNotionError:
     others = (e.name for e in entries(entry.releases) if e.auto and not e.has_gaussian)
     choices: list[Part] = []
     for name in others:
@@ -644,7 +650,7 @@ def _not_pure(entry: Entry) -> UnsupportedNotionError:
     )
 
 
-def _check_together(request: Request, entry: Entry) -> None:
+def _check_together(request: Request, entry: Mechanism) -> None:
     """Refuse options that do not go together."""
     if entry.batches:
         check_batches(request.unit, request.adjacency)
@@ -671,7 +677,7 @@ def _check_together(request: Request, entry: Entry) -> None:
 
 def _lazy(request: Request) -> bool:
     entry = request.mechanism
-    if not isinstance(entry, ComponentEntry):
+    if not isinstance(entry, ComponentMechanism):
         return False
     lazy = entry.is_lazy(request.n_columns, request.wanted_components())
     if lazy and (request.private_rank or request.variance_share is not None):

@@ -14,7 +14,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from eigenveil.exceptions import EigenveilError, InvalidParameterError
-from eigenveil.mechanisms.registry import Entry, entries, entry, unknown_mechanism
+from eigenveil.mechanisms.registry import Mechanism, entries, entry, unknown_mechanism
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.planning.choice import Choice, as_chosen, choose, plan_of
 from eigenveil.planning.plans import plan
@@ -299,7 +299,7 @@ def least(
     )
 
 
-def _worst_case(situation: Situation) -> tuple[Entry, ...]:
+def _worst_case(situation: Situation) -> tuple[Mechanism, ...]:
     """Return the mechanisms that make no assumption about the data, and can be asked for."""
     return tuple(
         one

@@ -12,7 +12,7 @@ the rest is that of d columns.
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,9 +25,9 @@ from eigenveil.exact.products import MomentProducts
 from eigenveil.mechanisms.additive import NoisyVector, PrivateMean
 from eigenveil.mechanisms.centre import CentredResult, Paired, Uncentred
 from eigenveil.mechanisms.column_scale import Scaled
-from eigenveil.mechanisms.correlation import CorrelationPCA
+from eigenveil.mechanisms.correlation import Correlation
 from eigenveil.mechanisms.counted import Counted
-from eigenveil.mechanisms.gate import Gate, Mechanism, Procedure
+from eigenveil.mechanisms.gate import Gate, Procedure, Step
 from eigenveil.mechanisms.missing_rates import Present
 from eigenveil.mechanisms.one_pass import OnePass, OnePassState
 from eigenveil.numerics.integers import FixedPoint
@@ -36,7 +36,7 @@ from eigenveil.numerics.random import NoiseSource, normals
 from eigenveil.planning.assumed import AssumedTable, Rows
 from eigenveil.planning.plans import Plan
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.rows.base import RowSource
+from eigenveil.rows.base import RowSource, Schema, StandsFor
 from eigenveil.rows.memory import ArraySource, Batch
 
 # Rounds in which rows find their places, of few and of many directions: what is left falls by
@@ -46,16 +46,14 @@ _SMALLEST_VARIANCE = 1e-12  # of a direction, in units of that of a row
 
 Matrix = NDArray[np.float64]
 Result = TypeVar("Result")
-Statistic = TypeVar("Statistic", bound=Bounded)
 
 
-class _AssumedSource(ArraySource):
-    """Rows that stand for many.
+@dataclass(frozen=True, slots=True)
+class _Many:
+    """The table that rows of a rehearsal stand for.
 
-    Parameters
+    Attributes
     ----------
-    rows : array
-        The rows.
     each : float
         How many rows each of them stands for.
     kept : float
@@ -63,37 +61,44 @@ class _AssumedSource(ArraySource):
 
     """
 
-    def __init__(self, rows: Matrix, each: float, kept: float) -> None:
-        super().__init__(rows)
-        self._each, self._kept = each, kept
+    each: float
+    kept: float
 
-    def represented(self, statistic: Statistic) -> Statistic:
-        """Return a sum over all rows that these stand for."""
+    def whole(self, statistic: Any) -> Any:
+        """Return a sum over all rows of the table."""
         # Products of entries, not counts, rows or lengths.
         products = statistic.value.units.size > 1 and statistic.value.exponent < -FRACTION_BITS
         lazy = isinstance(statistic, MomentProducts)
-        each = self._each * (self._kept if products or lazy else 1.0)
+        each = self.each * (self.kept if products or lazy else 1.0)
         units = whole_numbers(np.rint(statistic.value.units * each))
         whole = replace(statistic, value=FixedPoint(units, statistic.value.exponent))
         if statistic.count is not None:
-            count = max(1, round(statistic.count * self._each))
+            count = max(1, round(statistic.count * self.each))
             whole = replace(whole, unit=statistic.unit * statistic.count / count, count=count)
         if isinstance(whole, MomentProducts):
             blocks, root = whole.blocks, math.sqrt(each)
             return replace(whole, blocks=lambda: (root * rows for rows in blocks()))
         return whole
 
-    def turned(self, axes: Matrix) -> "_AssumedSource":
-        """Return the rows in other coordinates."""
-        return _AssumedSource(self.array @ axes, self._each, self._kept)
-
-    def sample_of(self, share: float) -> RowSource:
+    def sample(self, rows: RowSource, share: float) -> RowSource:
         """Return the same rows, which stand for fewer."""
-        return _AssumedSource(self.array, self._each * share, self._kept)
+        return _assumed(rows.whole(), replace(self, each=self.each * share))
 
-    def standing_for(self, rows: int) -> RowSource:
+    def drawn(self, rows: RowSource, size: int) -> RowSource:
         """Return the same rows, which stand for as many as are drawn."""
-        return _AssumedSource(self.array, rows / self.n_rows, self._kept)
+        return _assumed(rows.whole(), replace(self, each=size / rows.count_rows()))
+
+
+def _assumed(rows: Matrix, table: StandsFor | None) -> ArraySource:
+    """Return rows that stand for a table."""
+    source = ArraySource(rows)
+    source.schema = Schema(stands_for=table)
+    return source
+
+
+def _rotated(source: ArraySource, axes: Matrix) -> ArraySource:
+    """Return the rows in other coordinates."""
+    return _assumed(source.array @ axes, source.schema.stands_for)
 
 
 class StandInGate(Gate):
@@ -112,7 +117,7 @@ class StandInGate(Gate):
         self._stretch = stretch  # directions that one stands for
         self._kept = kept  # share of variance in the directions that are simulated
 
-    def draw(self, step: Mechanism[Result], query: Bounded) -> Result:
+    def draw(self, step: Step[Result], query: Bounded) -> Result:
         """Add noise to sensitivities that give that of all columns."""
         mean = isinstance(step, PrivateMean)
         wide = mean or query.value.units.ndim > 1 or isinstance(query, MomentProducts)
@@ -130,14 +135,14 @@ class StandInGate(Gate):
             query = replace(query, sensitivities=wider)
         return super().draw(step, query)
 
-    def _pay(self, step: Mechanism[Any], records: range | None) -> None:
+    def _pay(self, step: Step[Any], records: range | None) -> None:
         pass
 
 
 def with_drawn_rows(plan: Plan, n: int) -> Plan:
     """Return the plan as it would be after a count of ``n`` rows, where it counts them."""
     procedure = plan.procedure if plan.counted else None
-    if isinstance(procedure, CorrelationPCA):
+    if isinstance(procedure, Correlation):
         procedure = procedure.inner
     if not isinstance(procedure, Counted):
         return plan
@@ -182,10 +187,10 @@ def rehearse(
         away = normals(noise, (table.d,))
         rows = rows + offset * away / np.linalg.norm(away)
     gate = StandInGate(plan.request.adjacency, noise, stretch=table.stretch, kept=kept)
-    source = _AssumedSource(rows, n / len(rows), kept)
+    source = _assumed(rows, _Many(n / len(rows), kept))
     start = replace(plan.start, box=None, centre=None)
     few = _of_few(plan, table).build(plan.strength)
-    if isinstance(few, CorrelationPCA):
+    if isinstance(few, Correlation):
         if plan.centring == "paired":  # the table has the sums of its pairs as well
             sums = table.sample(n / table.stretch, noise)
             truth += sums.moment(np.diag(table.values)) * length**2
@@ -215,16 +220,17 @@ def _of_few(plan: Plan, table: AssumedTable) -> Plan:
 
 
 def _standardised(
-    few: CorrelationPCA, truth: Matrix, source: _AssumedSource, start: Clip, gate: Gate
+    few: Correlation, truth: Matrix, source: ArraySource, start: Clip, gate: Gate
 ) -> tuple[Matrix, CentredResult[Any]]:
     """Return correlations of columns that are no eigenvectors, and components of these."""
     axes, _ = np.linalg.qr(gate.normals(source.n_columns, source.n_columns))
     truth = axes.T @ truth @ axes
     deviations = np.sqrt(truth.diagonal())
+    assert few.inner is not None  # the plan has set it
     inner = _without_scales(few.inner)
     if isinstance(inner, Paired):
         inner = Uncentred(inner=inner.inner, row_norm=start.row_norm)
-    found = replace(few, inner=inner).run(source.turned(axes), start, gate)
+    found = replace(few, inner=inner).run(_rotated(source, axes), start, gate)
     staged = found.inner
     assert staged.deviations is not None  # of standardised columns
     kept = np.isfinite(staged.deviations)
@@ -236,11 +242,11 @@ def _standardised(
 
 
 def _turned(
-    few: Procedure[CentredResult[Any]], source: _AssumedSource, start: Clip, gate: Gate
+    few: Procedure[CentredResult[Any]], source: ArraySource, start: Clip, gate: Gate
 ) -> CentredResult[Any]:
     """Run steps that look at single columns on rows whose columns are no eigenvectors."""
     axes, _ = np.linalg.qr(gate.normals(source.n_columns, source.n_columns))
-    found = few.run(source.turned(axes), start, gate)
+    found = few.run(_rotated(source, axes), start, gate)
     back = axes if found.scale is None else axes * found.scale
     matrix = back @ found.inner.matrix @ back.T
     return replace(found, inner=replace(found.inner, matrix=matrix), scale=None)
@@ -276,7 +282,7 @@ class _Sample(Batch):
 
     def __init__(self, rows: Matrix, records: range) -> None:
         super().__init__(rows, records.start)
-        self.records = records
+        self.schema = Schema(records=records)
 
     def slice(self, start: int, stop: int) -> "_Sample":
         """Return records ``start`` to ``stop`` of the batch, and the rows for them."""
@@ -294,7 +300,7 @@ class _BatchGate(StandInGate):
         self._each = len(batch.records) / batch.n_rows
         self._groups = groups
 
-    def draw(self, step: Mechanism[Result], query: Bounded) -> Result:
+    def draw(self, step: Step[Result], query: Bounded) -> Result:
         """Take the sum for the whole batch; noise is that of all columns."""
         assert query.records is not None  # of batches alone
         assert query.count is not None

@@ -14,7 +14,7 @@ from eigenveil.exact.gram import most_rows
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
 from eigenveil.mechanisms.correlation import MAX_COLUMNS, WIDE_COLUMNS, drowned_rows
 from eigenveil.mechanisms.rank import MAX_PRIVATE_RANK
-from eigenveil.mechanisms.registry import ComponentEntry, Entry, Releases
+from eigenveil.mechanisms.registry import ComponentMechanism, Mechanism, Releases
 from eigenveil.messages import REPLACE_ONE, SAME_UNIT, Part, Phrase, option
 from eigenveil.planning.bounds import (
     Box,
@@ -56,10 +56,6 @@ class Targets:
     alpha: float | None = None
     accepts_means: bool = False
 
-    def __post_init__(self) -> None:
-        if self.alpha is not None and not 0 <= self.alpha < math.inf:
-            raise InvalidParameterError(option("alpha"), " must be a number, zero or more")
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Request:
@@ -78,7 +74,7 @@ class Request:
         be read once only.
     rereadable : bool
         Whether rows can be read more than once.
-    entry : Entry, optional
+    entry : Mechanism, optional
         The mechanism; None before one is chosen.
     reason : str
         Why it was chosen; empty where the caller did.
@@ -130,7 +126,7 @@ class Request:
     n_columns: int
     n_rows: int | None
     rereadable: bool = True
-    entry: Entry | None = None
+    entry: Mechanism | None = None
     reason: str = ""
     n_components: int | float | Literal["private"] | None = None
     targets: Targets | None = None
@@ -170,7 +166,7 @@ class Request:
         return box_of(bounds, n_columns), by_column(bounds)
 
     @property
-    def mechanism(self) -> Entry:
+    def mechanism(self) -> Mechanism:
         """The mechanism, once one is chosen."""
         assert self.entry is not None  # `choose` comes first
         return self.entry
@@ -271,8 +267,8 @@ class Request:
         # One person's rows may have as many directions as there are columns.
         n = None if self.unit.owns_many or self.every_direction else self.n_rows
         wanted: Any = None if self.variance_share is not None else self.n_components
-        if wanted is None and isinstance(self.entry, ComponentEntry):
-            wanted = self.entry.n_components
+        if wanted is None and isinstance(self.entry, ComponentMechanism):
+            wanted = self.entry.own_components
         if wanted is None:
             wanted = min(d, d if n is None else n)
         if isinstance(wanted, bool) or not isinstance(wanted, (int, np.integer)):
@@ -622,7 +618,7 @@ class Situation:
             **common,
         )
 
-    def request(self, entry: Entry) -> Request:
+    def request(self, entry: Mechanism) -> Request:
         """Return what one mechanism is asked for, with the bound on rows as the unit of length."""
         box = None
         if self.bounded:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from eigenveil.exceptions import EigenveilError, InvalidParameterError, NothingFoundError
 from eigenveil.mechanisms.additive import PrivateMean, vector_noise
-from eigenveil.mechanisms.one_pass import OnePass, OnePassEntry
-from eigenveil.mechanisms.power import PowerPCA
-from eigenveil.mechanisms.registry import Entry, LazyEntry
+from eigenveil.mechanisms.one_pass import OnePass
+from eigenveil.mechanisms.power import Power
+from eigenveil.mechanisms.registry import LazyMechanism, Mechanism
 from eigenveil.numerics.metrics import subspace_distance
 from eigenveil.numerics.random import NoiseSource, normals
 from eigenveil.numerics.spectral import top_eigenpairs
@@ -95,7 +95,9 @@ class Simulator:
     table: AssumedTable
 
     @classmethod
-    def of(cls, situation: Situation, entry: Entry, asked: Situation | None = None) -> "Simulator":
+    def of(
+        cls, situation: Situation, entry: Mechanism, asked: Situation | None = None
+    ) -> "Simulator":
         """Calibrate as a fit does; ``asked`` as in `plan_of`."""
         try:
             planned = plan_of(situation, entry, asked)
@@ -106,7 +108,7 @@ class Simulator:
             raise Unpredicted("the number of rows is private: assume one to predict an error")
         if entry.unpredicted:
             raise Unpredicted(entry.unpredicted)
-        if isinstance(entry, OnePassEntry):
+        if isinstance(entry, OnePass):
             table = AssumedTable.of(situation, _BASIS_DIRECTIONS, leading=_DIRECTIONS // 2)
         else:
             most = max(_FEW_DIRECTIONS, 4 * (situation.k or 1)) if entry.slow else _DIRECTIONS
@@ -122,7 +124,7 @@ class Simulator:
     def simulate(self, noise: NoiseSource) -> "Simulated":
         """Return what one release is like."""
         try:
-            if isinstance(self.plan.entry, OnePassEntry):
+            if isinstance(self.plan.entry, OnePass):
                 return Simulated(*self._compared(*self._in_batches(noise), noise))
             truth, released = rehearse(
                 self.plan,
@@ -225,14 +227,14 @@ def _check_size(planned: Plan) -> None:
     """Refuse matrices that do not fit an ordinary machine."""
     d, entry = planned.request.n_columns, planned.entry
     method = planned.inner(planned.strength) if planned.components else None
-    if isinstance(method, (OnePass, PowerPCA)):
+    if isinstance(method, (OnePass, Power)):
         width = method.width(d)
         if d * width > MAX_COLUMNS**2:
             raise InvalidParameterError(
                 f"needs matrices of {d:,} x {width:,} entries: ask for fewer columns or components"
             )
     elif d > MAX_COLUMNS and not (planned.lazy or entry.batches):
-        fewer = "columns or components" if isinstance(entry, LazyEntry) else "columns"
+        fewer = "columns or components" if isinstance(entry, LazyMechanism) else "columns"
         raise InvalidParameterError(
             f"needs a matrix of {d:,} x {d:,} entries: ask for fewer {fewer}"
         )

@@ -6,11 +6,11 @@ _HOMES = {
     "artefact": "Release",
     "consistency": "check_consistency",
     "content": "decode_arrays read_statement require_paid",
-    "export": "FORMATS annotate",
+    "export": "FORMATS",
     "files": "SIGNATURE SUMS",
     "invariants": "check_arrays",
     "postprocessing": (
-        "conditional_means factor_analysis least_variance_weights mahalanobis "
+        "conditional_means factor_analysis mahalanobis "
         "partial_correlation_threshold partial_correlations principal_component_regression "
         "regression sample standard_errors whitening"
     ),

@@ -47,6 +47,7 @@ from eigenveil.release.signature import Signature
 from eigenveil.release.verdict import Verdict
 from eigenveil.report.page.document import PAGE_FORMAT, render
 from eigenveil.report.page.summary import card, one_line
+from eigenveil.rows.base import decided
 from eigenveil.rows.columns import noted_reading
 from eigenveil.rows.frames import is_frame
 from eigenveil.rows.open import open_rows
@@ -395,13 +396,13 @@ class Release:
             source = open_rows(rows, **noted_reading(known, noted)).plain
         else:
             levels = {name: how["levels"] for name, how in noted.items() if "levels" in how}
-            source = open_rows(rows).plain.decided(levels)
+            source = decided(open_rows(rows).plain, levels)
         if source.n_columns != self.settings["n_features"]:
             raise InvalidDataError(
                 f"the rows have {source.n_columns} {plural('column', source.n_columns)}, those of "
                 f"the release {self.settings['n_features']}: choose the same ones"
             )
-        names = source.feature_names or _names(getattr(rows, "columns", ()))
+        names = source.schema.feature_names or _names(getattr(rows, "columns", ()))
         if known and names and names != known:
             raise InvalidDataError(
                 "the columns are not those of the fit, in the same order: choose those"

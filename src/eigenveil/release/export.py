@@ -6,17 +6,15 @@ format       content                                                 where the p
 ``csv``      one row per column of the data: its name, mean, scale   ``PATH.statement.txt``
              and loadings PC1, PC2, ...; of a covariance the matrix
 ``parquet``  the same                                                metadata of the schema
-``onnx``     the map from rows to scores, in double precision        documentation string
 ``plink``    a table of weights for ``plink2 --score``               ``PATH.statement.txt``
 ===========  ======================================================  ======================
 
-`annotate` writes loadings into an AnnData object. Exports are post-processing and cost nothing;
-they are not verified afterwards, so hand out the release itself too.
+Exports are post-processing and cost nothing; they are not verified afterwards, so hand out the
+release itself too.
 """
 
 import csv
 import io
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,7 +49,7 @@ def export(
         Of components; of a covariance as ``csv`` and ``parquet`` only.
     path : path
         A new file.
-    format : {"csv", "parquet", "onnx", "plink"}, optional
+    format : {"csv", "parquet", "plink"}, optional
         By default what the path ends in.
     alleles : sequence of str, optional
         For ``plink``: the allele that each column of the data counts, in their order.
@@ -73,46 +71,6 @@ def export(
     except OSError:
         raise InvalidParameterError(f"cannot write {path}: choose a writable place") from None
     return list(places)
-
-
-def annotate(adata: Any, release: Release) -> None:
-    """Write loadings into an AnnData object where scanpy keeps them.
-
-    ``adata.varm["PCs"]`` holds the loadings, ``adata.uns["pca"]`` the variances, and under
-    ``"eigenveil"`` the promise, and mean and scale in the order of the variables. Variables are
-    matched by name; those that the release does not know have loadings of zero. Scores,
-    ``(X - mean) / scale @ PCs``, would not be private, and are not computed.
-    """
-    projection = release.projection
-    known = _features(release, "AnnData variables are matched by name")
-    position = {str(name): j for j, name in enumerate(adata.var_names)}
-    if len(position) < adata.n_vars:
-        raise InvalidDataError("two variables have the same name: call var_names_make_unique()")
-    if absent := sum(name not in position for name in known):
-        are = "is no variable" if absent == 1 else "are no variables"
-        raise InvalidDataError(
-            f"{absent} of the {len(known)} columns of the release {are} of adata: check var_names"
-        )
-    places = [position[name] for name in known]
-    loadings = np.zeros((adata.n_vars, len(projection.components)))
-    mean, scale = np.zeros(adata.n_vars), np.ones(adata.n_vars)
-    loadings[places] = projection.components.T
-    mean[places], scale[places] = projection.origin, projection.scale
-    adata.varm["PCs"] = loadings
-    adata.uns["pca"] = {
-        "params": {
-            "zero_center": not release.settings["assume_centered"],
-            "use_highly_variable": False,
-        },
-        "variance": release.arrays["explained_variance"].copy(),
-        "variance_ratio": release.arrays["explained_variance_ratio"].copy(),
-        "eigenveil": {
-            "statement": release.statement(),
-            "mechanism": release.mechanism,
-            "mean": mean,
-            "scale": scale,
-        },
-    }
 
 
 def _csv(release: Release) -> Files:
@@ -149,58 +107,14 @@ def _parquet(release: Release) -> Files:
     return {"": buffer.getvalue()}
 
 
-def _onnx(release: Release) -> Files:
-    """Return rows about the mean times weights: subtracting first loses no digits to a far mean."""
-    try:
-        import onnx
-    except ImportError:
-        raise MissingExtraError("ONNX needs onnx: pip install 'eigenveil[onnx]'") from None
-    projection = release.projection
-    k, d = projection.components.shape
-    helper, double = onnx.helper, onnx.TensorProto.DOUBLE
-    nodes, rows = [], "rows"
-    if projection.on_missing == "centre" and projection.has_centre:
-        nodes.append(helper.make_node("IsNaN", ["rows"], ["missing"]))
-        nodes.append(helper.make_node("Where", ["missing", "mean", "rows"], ["filled"]))
-        rows = "filled"
-    nodes.append(helper.make_node("Sub", [rows, "mean"], ["centred"]))
-    nodes.append(helper.make_node("MatMul", ["centred", "weights"], ["products"]))
-    # Zero times what is not finite is NaN: one such product spoils its row, as in `transform`.
-    nodes.append(helper.make_node("Mul", ["products", "zero"], ["spoilt"]))
-    nodes.append(helper.make_node("ReduceSum", ["spoilt", "columns"], ["spoilt_rows"]))
-    nodes.append(helper.make_node("Add", ["products", "spoilt_rows"], ["scores"]))
-    weights = np.ascontiguousarray(_weights(projection).T)
-    graph = helper.make_graph(
-        nodes,
-        "eigenveil",
-        [helper.make_tensor_value_info("rows", double, ["n", d])],
-        [helper.make_tensor_value_info("scores", double, ["n", k])],
-        [
-            onnx.numpy_helper.from_array(projection.origin, "mean"),
-            onnx.numpy_helper.from_array(weights, "weights"),
-            onnx.numpy_helper.from_array(np.zeros(1), "zero"),
-            onnx.numpy_helper.from_array(np.array([1], dtype=np.int64), "columns"),
-        ],
-    )
-    model = helper.make_model(
-        graph,
-        producer_name="eigenveil",
-        producer_version=release.library,
-        doc_string=release.statement(),
-        # Old enough for the runtimes in use.
-        opset_imports=[helper.make_opsetid("", 17)],
-        ir_version=8,
-    )
-    if release.feature_names is not None:
-        helper.set_model_props(model, {"feature_names": json.dumps(release.feature_names)})
-    onnx.checker.check_model(model)
-    return {"": model.SerializeToString()}
-
-
 def _plink(release: Release, alleles: Sequence[str] | None = None) -> Files:
     """Return weights of allele counts; plink2 knows no mean: it is in the statement."""
     projection = release.projection
-    ids = _features(release, "plink2 finds variants by their ids")
+    ids = release.feature_names
+    if ids is None:
+        raise InvalidDataError(
+            "plink2 finds variants by their ids: fit a table whose columns have names"
+        )
     counted = ["."] * len(ids) if alleles is None else [str(allele) for allele in alleles]
     if len(counted) != len(ids):
         raise InvalidParameterError("give one allele for each column of the data")
@@ -231,7 +145,6 @@ def _plink(release: Release, alleles: Sequence[str] | None = None) -> Files:
 FORMATS: dict[str, Callable[[Release], Files]] = {
     "csv": _csv,
     "parquet": _parquet,
-    "onnx": _onnx,
     "plink": _plink,
 }
 
@@ -274,13 +187,6 @@ def _weights(projection: Projection) -> NDArray[np.float64]:
 
 def _pcs(release: Release) -> list[str]:
     return [f"PC{i + 1}" for i in range(len(release.arrays["components"]))]
-
-
-def _features(release: Release, reason: str) -> tuple[str, ...]:
-    names = release.feature_names
-    if names is None:
-        raise InvalidDataError(f"{reason}: fit a table whose columns have names")
-    return names
 
 
 def _statement(release: Release) -> bytes:

@@ -301,21 +301,6 @@ def _column(release: Release, target: int | str) -> int:
     return target
 
 
-def least_variance_weights(release: Release) -> NDArray[np.float64]:
-    """Return weights of columns that sum to 1 and whose combination varies least.
-
-    Of returns of assets: the portfolio of least variance. Directions without a released variance
-    are not used, since noise alone may have removed it.
-    """
-    values, vectors = _eigenpairs(release)
-    inverse = np.where(values > 0, 1 / np.where(values > 0, values, 1.0), 0.0)
-    weights = (vectors * inverse) @ vectors.T @ np.ones(values.size)
-    total = float(weights.sum())
-    if not total > 0:
-        raise InvalidDataError("the released covariance has no positive variance")
-    return np.asarray(weights / total)
-
-
 def _eigenpairs(release: Release) -> tuple[NDArray[np.float64], Matrix]:
     """Return eigenvalues, those that are negative or tiny as zero, and eigenvectors."""
     values, vectors = np.linalg.eigh(_matrix(release))

@@ -3,6 +3,7 @@
 from eigenveil.doors import lazy_names
 
 _HOMES = {
+    "charts": "Chart Level scree",
     "displays": (
         "GREY NOISE SIGNAL CovarianceDisplay LoadingsDisplay PlanDisplay ScreeDisplay SpendDisplay"
     ),

@@ -16,14 +16,8 @@ from eigenveil.exceptions import InvalidParameterError, MissingExtraError
 from eigenveil.privacy.balance import Balance
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
-from eigenveil.report.views import (
-    Correlations,
-    Loadings,
-    Spectrum,
-    correlations,
-    loadings,
-    spectrum,
-)
+from eigenveil.report import charts, views
+from eigenveil.report.charts import Band, Bars, Cells, Chart, Level
 from eigenveil.text import printable
 
 # Told apart in grey and by readers who do not see red or green.
@@ -82,7 +76,27 @@ class Display(ABC):
 
 
 class ReleaseDisplay(Display):
-    """A drawing of one release."""
+    """A chart of one release.
+
+    Parameters
+    ----------
+    chart : Chart
+        What is drawn.
+    title : str, optional
+        Above the drawing.
+
+    """
+
+    def __init__(self, chart: Chart, *, title: str | None = None) -> None:
+        self.chart = chart
+        self.title = title
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on ``ax``, or on a new figure."""
+        super().plot(ax)
+        if self.title is not None:
+            self.ax_.set_title(self.title, color=INK)
+        return self
 
     @classmethod
     @abstractmethod
@@ -131,13 +145,6 @@ _MOST_NUMBERED = 10  # columns that leave room for numbers in their cells
 class CovarianceDisplay(ReleaseDisplay):
     """Released correlations from -1 to 1; blank where a released variance is not positive.
 
-    Parameters
-    ----------
-    correlations : Correlations
-        Names and values.
-    title : str, optional
-        Above the drawing.
-
     Attributes
     ----------
     image_ : matplotlib AxesImage
@@ -149,10 +156,6 @@ class CovarianceDisplay(ReleaseDisplay):
 
     """
 
-    def __init__(self, correlations: Correlations, *, title: str | None = None) -> None:
-        self.correlations = correlations
-        self.title = title
-
     @classmethod
     def from_release(cls, release: Release, *, max_columns: int = 60, ax: Any = None) -> Self:
         """Draw all columns, or the ``max_columns`` with the largest released variance."""
@@ -160,27 +163,28 @@ class CovarianceDisplay(ReleaseDisplay):
             raise InvalidParameterError(
                 "a release of components holds no covariance: draw LoadingsDisplay"
             )
-        shown = correlations(release.settings, release.arrays, max_columns)
-        return cls(shown, title=cls._titled("Released correlations", release)).plot(ax)
+        view = views.correlations(release.settings, release.arrays, max_columns)
+        title = cls._titled("Released correlations", release)
+        return cls(charts.correlations(view), title=title).plot(ax)
 
     @property
     def size(self) -> tuple[float, float]:
         """Inches."""
-        side = min(9.0, 3.6 + 0.2 * len(self.correlations.names))
+        side = min(9.0, 3.6 + 0.2 * len(self.chart.x.names))
         return side + 0.7, side
 
     def _draw(self, ax: Any) -> None:
-        shown = self.correlations
+        (cells,), names = self.chart.of(Cells), self.chart.x.names
         colours = matplotlib("colors").LinearSegmentedColormap.from_list(
             "correlation", [NOISE, "white", SIGNAL]
         )
         ax.set_facecolor(LINE)  # shows where there is no value
-        self.image_ = ax.imshow(shown.values, cmap=colours, vmin=-1, vmax=1)
-        small = 10 if len(shown.names) <= 20 else max(5.5, 240 / len(shown.names))
-        names_on(ax.yaxis, shown.names, fontsize=small)
-        names_on(ax.xaxis, shown.names, fontsize=small, rotation=90)
-        if len(shown.names) <= _MOST_NUMBERED:
-            for (row, column), value in np.ndenumerate(shown.values):
+        self.image_ = ax.imshow(cells.values, cmap=colours, vmin=-1, vmax=1)
+        small = 10 if len(names) <= 20 else max(5.5, 240 / len(names))
+        names_on(ax.yaxis, names, fontsize=small)
+        names_on(ax.xaxis, names, fontsize=small, rotation=90)
+        if len(names) <= _MOST_NUMBERED:
+            for (row, column), value in np.ndenumerate(cells.values):
                 if row != column and not np.isnan(value):
                     ink = "white" if abs(value) > 0.75 else INK
                     style = {"ha": "center", "va": "center", "color": ink, "fontsize": 8}
@@ -189,20 +193,11 @@ class CovarianceDisplay(ReleaseDisplay):
             self.image_, ax=ax, shrink=0.75, label="correlation", ticks=[-1, -0.5, 0, 0.5, 1]
         )
         self.colorbar_.outline.set_visible(False)
-        if self.title:
-            ax.set_title(self.title, color=INK)
         ax.spines[:].set_visible(False)
 
 
 class LoadingsDisplay(ReleaseDisplay):
     """Loadings of one component, the heaviest on top.
-
-    Parameters
-    ----------
-    loadings : Loadings
-        Names, values, and how far noise alone reaches.
-    title : str, optional
-        Above the drawing.
 
     Attributes
     ----------
@@ -212,10 +207,6 @@ class LoadingsDisplay(ReleaseDisplay):
         Where it was drawn.
 
     """
-
-    def __init__(self, loadings: Loadings, *, title: str | None = None) -> None:
-        self.loadings = loadings
-        self.title = title
 
     @classmethod
     def from_release(
@@ -227,32 +218,28 @@ class LoadingsDisplay(ReleaseDisplay):
         if not 0 <= component < len(release.arrays["components"]):
             most = len(release.arrays["components"]) - 1
             raise InvalidParameterError(f"component must lie between 0 and {most}")
-        shown = loadings(release.settings, release.arrays, component, max_columns)
+        view = views.loadings(release.settings, release.arrays, component, max_columns)
         told = "" if release.arrays["distinguishable"][component] else ", not told from noise"
-        return cls(shown, title=cls._titled(f"Component {component + 1}{told}", release)).plot(ax)
+        title = cls._titled(f"Component {component + 1}{told}", release)
+        return cls(charts.loadings(view), title=title).plot(ax)
 
     @property
     def size(self) -> tuple[float, float]:
         """Inches."""
-        return 5.0, 1.2 + 0.24 * len(self.loadings.names)
+        return 5.0, 1.2 + 0.24 * len(self.chart.y.names)
 
     def _draw(self, ax: Any) -> None:
-        values, errors = self.loadings.values, self.loadings.errors
-        signs = np.where(values < 0, NOISE, SIGNAL)
-        colours = np.where(self.loadings.certain, signs, GREY)
-        self.bars_ = ax.barh(
-            range(len(values)), values, xerr=errors, color=colours, ecolor=INK, height=0.7
-        )
-        told = "lines: standard errors"
-        if errors is None:
-            reach, told = self.loadings.reach[0], "shaded: how far noise reaches"
-            ax.axvspan(-reach, reach, color=NOISE, alpha=0.1, linewidth=0, zorder=0)
+        (bars,), told = self.chart.of(Bars), "lines: standard errors"
+        colours = np.where(bars.clear, np.where(bars.values < 0, NOISE, SIGNAL), GREY)
+        places, style = range(len(bars.values)), {"color": colours, "ecolor": INK, "height": 0.7}
+        self.bars_ = ax.barh(places, bars.values, xerr=bars.errors, **style)
+        for band in self.chart.of(Band):
+            told = "shaded: how far noise reaches"
+            ax.axvspan(band.low, band.high, color=NOISE, alpha=0.1, linewidth=0, zorder=0)
         ax.axvline(0, color=INK, linewidth=0.8)
         ax.invert_yaxis()
-        names_on(ax.yaxis, self.loadings.names)
-        ax.set_xlabel(f"loading ({told})")
-        if self.title:
-            ax.set_title(self.title, color=INK)
+        names_on(ax.yaxis, self.chart.y.names)
+        ax.set_xlabel(f"{self.chart.x.label} ({told})")
         self._frame(ax, "x")
         ax.spines["left"].set_visible(False)
 
@@ -387,63 +374,47 @@ _MOST_COUNTED = 20  # bars that leave room for every ordinal
 class ScreeDisplay(ReleaseDisplay):
     """Released eigenvalues beside what noise alone produces.
 
-    Parameters
-    ----------
-    spectrum : Spectrum
-        Eigenvalues, which of them stand out, and the noise floor.
-    title : str, optional
-        Above the drawing.
-
     Attributes
     ----------
     bars_ : matplotlib BarContainer
         The largest 40 eigenvalues.
-    floor_ : matplotlib Line2D
-        What noise alone rarely exceeds.
+    levels_ : list of matplotlib Line2D
+        What noise alone rarely exceeds, and that with the error of the centre.
     ax_, figure_
         Where it was drawn.
 
     """
 
-    def __init__(self, spectrum: Spectrum, *, title: str | None = None) -> None:
-        self.spectrum = spectrum
-        self.title = title
-
     @classmethod
     def from_release(cls, release: Release, *, ax: Any = None) -> Self:
         """Draw the eigenvalues of a release."""
-        found = spectrum(release.kind, release.settings, release.arrays)
+        found = views.spectrum(release.kind, release.settings, release.arrays)
         if found is None:
             raise InvalidParameterError(
                 "this release has no eigenvalues with a noise floor: draw LoadingsDisplay instead"
             )
         title = cls._titled("What stands above the noise", release)
-        return cls(found, title=title).plot(ax)
+        return cls(charts.scree(found, _MOST_BARS), title=title).plot(ax)
 
     def _draw(self, ax: Any) -> None:
-        values = self.spectrum.values[:_MOST_BARS]
-        clear = self.spectrum.clear[:_MOST_BARS]
-        largest = max(float(values.max()), self.spectrum.floor)
+        (bars,), (band,), largest = self.chart.of(Bars), self.chart.of(Band), self.chart.y.high
         unit, words = unit_of(largest)
-        values = np.maximum(values, -largest) / unit  # the axis starts at zero
-        floor, whole = self.spectrum.floor / unit, self.spectrum.centre_floor / unit
+        values = np.maximum(bars.values, -largest) / unit  # the axis starts at zero
+        floor = band.high / unit
         ordinals = range(1, len(values) + 1)
-        colours = [SIGNAL if stands else GREY for stands in clear]
+        colours = [SIGNAL if stands else GREY for stands in bars.clear]
         self.bars_ = ax.bar(ordinals, values, color=colours, width=0.72)
-        self.floor_ = ax.axhline(
-            floor, color=NOISE, linestyle="--", label="what noise alone rarely exceeds"
-        )
         ax.axhspan(0, floor, color=NOISE, alpha=0.1, linewidth=0, zorder=0)
-        if floor < whole <= largest / unit * 1.1:
-            ax.axhline(whole, color=NOISE, linestyle=":", label="with the error of the centre")
+        self.levels_ = [
+            ax.axhline(level.value / unit, color=NOISE, linestyle=stroke, label=level.label)
+            for level, stroke in zip(self.chart.of(Level), ("--", ":"), strict=False)
+        ]
         ax.set_xlim(0.4, max(len(values), 3) + 0.6)
         ax.set_ylim(0, max(values.max() * 1.1, floor * 1.6))  # the legend stays clear of the line
         if len(values) <= _MOST_COUNTED:
             ax.set_xticks(list(ordinals))
-        ax.set_xlabel("noisy eigenvalue, largest first")
-        ax.set_ylabel(f"{self.spectrum.unit}{words}")
-        if self.title:
-            ax.set_title(self.title, color=INK)
+        ax.set_xlabel(self.chart.x.label)
+        ax.set_ylabel(f"{self.chart.y.label}{words}")
         patch = matplotlib("patches").Patch
         handles = [
             patch(color=colour, label=label)

@@ -3,7 +3,7 @@
 from eigenveil.doors import lazy_names
 
 _HOMES = {
-    "base": "RowSource",
+    "base": "MappedRows RowMap RowSource Schema Units count_units decided with_one_level_each",
     "column_names": "is_named_like_an_id",
     "columns": "Reading noted_reading parsed_encode",
     "csv": "CSVSource PlainLines plain_reader",
@@ -14,7 +14,7 @@ _HOMES = {
     "file_guard": "Fingerprint Readings address_of remote_files row_hashes",
     "frames": "as_table is_frame names",
     "ids": "person_label",
-    "maps": "RowwiseSource ScaledSource ShownSource",
+    "maps": "Divide ShownSource TakeColumns Unchanged",
     "matrices": "MatrixBatch MatrixChunk MatrixSource",
     "memory": "ArraySource Batch IterableSource require_hidden_count",
     "npy": "NpySource",

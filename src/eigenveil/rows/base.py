@@ -7,8 +7,8 @@ that is made of another one passes the question on, so that nobody has to look i
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +20,12 @@ from eigenveil.privacy.adjacency import ROW, Unit
 from eigenveil.rows.file_guard import Fingerprint, Readings
 from eigenveil.rows.frames import as_table
 
-if TYPE_CHECKING:
-    from eigenveil.exact.bounded import Bounded
-
 _CHUNK_BYTES = 1 << 24
 _SUMMED_ROWS = 1 << 27  # by one compiled pass, whose sum of integers int64 holds
 _LONG_ROW = 1 << 12  # columns of rows that are copied one by one
+_BLOCK_BYTES, _LEAST_ROWS = 1 << 21, 256  # changed at a time, so that they stay in cache
 
-Statistic = TypeVar("Statistic", bound="Bounded")
+Statistic = TypeVar("Statistic")
 
 Lookup = Callable[[NDArray[np.intp], NDArray[np.float64]], None]
 
@@ -67,6 +65,93 @@ class RowSum(Protocol):
         ...
 
 
+class StandsFor(Protocol):
+    """A larger table that rows stand for; the planner has such rows."""
+
+    def whole(self, statistic: Statistic) -> Statistic:
+        """Return a statistic of the rows as it is of the larger table."""
+        ...
+
+    def sample(self, rows: "RowSource", share: float) -> "RowSource":
+        """Return rows that stand for a random share of the table."""
+        ...
+
+    def drawn(self, rows: "RowSource", size: int) -> "RowSource":
+        """Return rows that stand for ``size`` drawn ones."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """Public facts about a table that are known before any row is read.
+
+    Attributes
+    ----------
+    feature_names : tuple of str, optional
+        Names of the columns, where the source has them.
+    encoding : dict
+        How columns of text and dates become features, as a release notes it.
+    remarks : tuple of str
+        Changes to cells on reading, in words.
+    table_columns : tuple of str
+        All columns of the table by name, taken or not; empty where they have no names.
+    undecided : tuple of str
+        Columns of categories whose levels are to be found before rows can be read.
+    hides_count : bool
+        Whether nothing shows how many rows there are, or that there are any.
+    records : range, optional
+        Positions of the records of a batch; None for a whole table.
+    stands_for : StandsFor, optional
+        A larger table; None where the rows are the table.
+    holds_matrices : bool
+        Whether records are symmetric matrices, which only one-pass methods read.
+
+    """
+
+    feature_names: tuple[str, ...] | None = None
+    encoding: dict[str, Any] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+    table_columns: tuple[str, ...] = ()
+    undecided: tuple[str, ...] = ()
+    hides_count: bool = True
+    records: range | None = None
+    stands_for: StandsFor | None = None
+    holds_matrices: bool = False
+
+
+class Units:
+    """Which rows are protected together: each is a unit of its own, unless sizes are known.
+
+    Parameters
+    ----------
+    protects : Unit
+        What neighbouring tables differ in.
+    sizes : array, optional
+        Number of rows of each unit; None where each row is one. Private.
+
+    """
+
+    def __init__(self, protects: Unit = ROW, sizes: NDArray[np.int64] | None = None) -> None:
+        self.protects = protects
+        self._sizes = sizes
+
+    @property
+    def sizes(self) -> NDArray[np.int64] | None:
+        """Number of rows of each unit; None where each row is one. Private."""
+        return self._sizes
+
+    def ids(self) -> list[Hashable]:
+        """Return the id of each unit, by their numbers. Private."""
+        raise InvalidParameterError(
+            "ids of these rows cannot be compared with those of other arrivals: pass a file, a "
+            "data frame or an array"
+        )
+
+    def spellings(self) -> list[set[Hashable]]:
+        """Return all spellings of the id of each unit. Private."""
+        return [{label} for label in self.ids()]
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HeldRows:
     """Integer rows of a wide table, for products with their second moment. Private.
@@ -96,28 +181,31 @@ class HeldRows:
 class RowSource(ABC):
     """A table that can be read chunk by chunk.
 
-    Subclasses set the three attributes and define `chunks`; they override the answers they know.
+    Subclasses set the attributes and define `chunks`; they override the answers they know.
 
     Attributes
     ----------
     n_columns : int
-        Number of columns; public.
-    feature_names : tuple of str, optional
-        Names of the columns, where the source has them; public.
+        Number of columns; public. Of chunks it may take reading the first one.
+    schema : Schema
+        What else is public, and known without reading.
+    units : Units
+        Which rows are protected together.
     rereadable : bool
         Whether `chunks` may be called more than once.
     readings : Readings, optional
         Compares readings of rows that do not lie in memory.
-    holds_matrices : bool
-        Whether records are symmetric matrices, which only one-pass methods read.
+    watch : callable, optional
+        Yields `chunks` of a source, and shows how far reading is.
 
     """
 
     n_columns: int
-    feature_names: tuple[str, ...] | None = None
+    schema: Schema = Schema()
+    units: Units = Units()
     rereadable: bool = True
     readings: Readings | None = None
-    holds_matrices: ClassVar[bool] = False
+    watch: "Callable[[RowSource], Iterator[Any]] | None" = None
 
     @abstractmethod
     def chunks(self) -> Iterator[Any]:
@@ -131,21 +219,6 @@ class RowSource(ABC):
         return None
 
     @property
-    def protects(self) -> Unit:
-        """What neighbouring tables of this source differ in."""
-        return ROW
-
-    @property
-    def records(self) -> range | None:
-        """Positions of the records of a batch; None for a whole table."""
-        return None
-
-    @property
-    def hides_count(self) -> bool:
-        """Whether nothing shows how many rows there are, or that there are any."""
-        return True
-
-    @property
     def in_memory(self) -> RowsInMemory | None:
         """The rows where they lie in memory; None where they are read chunk by chunk."""
         return None
@@ -155,97 +228,35 @@ class RowSource(ABC):
         """The rows alone, whosever they are, for what is done to single rows: scores."""
         return self
 
-    # Cells that are no numbers.
-
     @property
-    def undecided(self) -> tuple[str, ...]:
-        """Columns of categories whose levels are to be found before rows can be read."""
-        return ()
-
-    @property
-    def encoding(self) -> dict[str, Any]:
-        """How columns of text and dates become features, as a release notes it; public."""
-        return {}
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What was done to cells on reading, in words; public."""
-        return ()
-
-    @property
-    def table_columns(self) -> tuple[str, ...]:
-        """All columns of the table by name, taken or not; none where they have no names."""
-        return ()
-
-    def levels_of(self, column: str) -> Iterator[tuple[list[str | None], Any]]:
-        """Yield the level of each row in a column, and whose the rows are. Private."""
-        raise NotImplementedError
+    def table(self) -> "Table | None":
+        """The named columns that the rows are read from, some of them of text; None elsewhere."""
+        return None
 
     @property
     def kinds(self) -> NDArray[np.intp] | None:
         """Number of the kind that each row is shown as; None without. Private."""
         return None
 
-    def decided(self, levels: Mapping[str, Sequence[str]]) -> "RowSource":
-        """Return the same rows with these levels for undecided columns."""
-        return self
-
-    def with_one_level_each(self) -> "RowSource":
-        """Return the rows as if each undecided column had one level, to see how others are read."""
-        return self.decided(dict.fromkeys(self.undecided, ("...",)))
-
-    def refuse_text(self) -> None:  # noqa: B027 - most sources know of no text
-        """Refuse columns of text by their names, which only words what would happen anyway."""
-
     # What takes reading.
-
-    @property
-    def unit_sizes(self) -> NDArray[np.int64] | None:
-        """Number of rows of each unit; None where each row is one. Private."""
-        return None
-
-    def unit_ids(self) -> list[Hashable]:
-        """Return the id of each unit, by their numbers. Private."""
-        raise InvalidParameterError(
-            "ids of these rows cannot be compared with those of other arrivals: pass a file, a "
-            "data frame or an array"
-        )
-
-    def unit_spellings(self) -> list[set[Hashable]]:
-        """Return all spellings of the id of each unit. Private."""
-        return [{label} for label in self.unit_ids()]
 
     def count_rows(self) -> int:
         """Return the number of rows, which are read only where it is not known."""
         known = self.n_rows
         return sum(len(chunk) for chunk in self.tables()) if known is None else known
 
-    def count_units(self) -> int:
-        """Return the number of rows, or of persons where they may own several."""
-        sizes = self.unit_sizes
-        return self.count_rows() if sizes is None else len(sizes)
-
     def tables(self) -> Iterator[NDArray[Any]]:
         """Yield the chunks, each checked to be numbers of the right width.
 
         At their end, rows that are others than in an earlier reading are refused.
         """
-        tables = map(self._checked, self.chunks())
+        tables = map(self._checked, self._watched())
         return tables if self.readings is None else self.readings.compared(tables)
 
     def keep_order(self) -> None:
         """Refuse readings in which rows come in another order: something lies beside them."""
         if self.readings is not None:
             self.readings.in_order = True
-
-    def fingerprint(self) -> NDArray[np.int64]:
-        """Return the numbers of a `Fingerprint`; rows are read only where they are not known."""
-        if self.readings is not None and self.readings.first is not None:
-            return self.readings.first
-        found = Fingerprint()
-        for chunk, owners in self.unit_tables():
-            found.add(chunk, owners)
-        return found.numbers
 
     def unit_tables(self) -> Iterator[tuple[NDArray[Any], NDArray[np.intp] | None]]:
         """Yield checked chunks, and for each row the number of its unit; None where it is one."""
@@ -303,10 +314,6 @@ class RowSource(ABC):
         """Return integer rows where they are held already, on a device; None elsewhere. Private."""
         return None
 
-    def parts(self) -> "list[RowSource] | None":
-        """Return sources that make up this one and may travel to other machines; else None."""
-        return None
-
     def rows_at(self, places: NDArray[np.intp]) -> NDArray[Any]:
         """Return the rows at increasing places, in one pass."""
         found, seen = [np.empty((0, self.n_columns))], 0
@@ -319,20 +326,6 @@ class RowSource(ABC):
 
     def grouped_by(self, ids: Any) -> "RowSource | None":
         """Return the rows with an id for each, where that is the source's to say; else None."""
-        return None
-
-    # What rows that stand for others answer; the planner has such ones.
-
-    def represented(self, statistic: Statistic) -> Statistic:
-        """Return a statistic of these rows as it is of the table that they stand for: itself."""
-        return statistic
-
-    def sample_of(self, share: float) -> "RowSource | None":
-        """Return a sample where none need be drawn; None where it is."""
-        return None
-
-    def standing_for(self, rows: int) -> "RowSource | None":
-        """Return rows that stand for ``rows`` drawn ones; None where they have to be drawn."""
         return None
 
     # What becomes of the rows.
@@ -351,8 +344,172 @@ class RowSource(ABC):
         """
         return change(self)
 
+    def map(self, change: "RowMap") -> "RowSource":
+        """Return the rows, each changed by itself."""
+        return MappedRows(self, change)
+
+    def _watched(self) -> Iterator[Any]:
+        return self.chunks() if self.watch is None else self.watch(self)
+
     def _checked(self, chunk: Any) -> NDArray[Any]:
         table = as_table(chunk)
         if table.shape[1] != self.n_columns:
             raise InvalidDataError("every chunk must have the same number of columns")
         return table
+
+
+def count_units(source: RowSource) -> int:
+    """Return the number of rows, or of persons where they may own several."""
+    sizes = source.units.sizes
+    return source.count_rows() if sizes is None else len(sizes)
+
+
+def fingerprint(source: RowSource) -> NDArray[np.int64]:
+    """Return the numbers of a `Fingerprint`; rows are read only where they are not known."""
+    if source.readings is not None and source.readings.first is not None:
+        return source.readings.first
+    found = Fingerprint()
+    for chunk, owners in source.unit_tables():
+        found.add(chunk, owners)
+    return found.numbers
+
+
+class Table(Protocol):
+    """Rows of a table whose columns have names, and may hold text."""
+
+    def levels_of(self, column: str) -> Iterator[tuple[list[str | None], Any]]:
+        """Yield the level of each row in a column, and whose the rows are. Private."""
+        ...
+
+    def decided(self, levels: Mapping[str, Sequence[str]]) -> RowSource:
+        """Return the same rows with these levels for undecided columns."""
+        ...
+
+    def refuse_text(self) -> None:
+        """Refuse columns of text by their names, which only words what would happen anyway."""
+        ...
+
+
+def decided(source: RowSource, levels: Mapping[str, Sequence[str]]) -> RowSource:
+    """Return the same rows with these levels for undecided columns."""
+    return source if source.table is None else source.table.decided(levels)
+
+
+def with_one_level_each(source: RowSource) -> RowSource:
+    """Return the rows as if each undecided column had one level, to see how others are read."""
+    return decided(source, dict.fromkeys(source.schema.undecided, ("...",)))
+
+
+class RowMap(ABC):
+    """A change of single rows by public or released numbers, as a frozen dataclass.
+
+    A changed row depends on its own row alone, to the last bit: neighbouring tables then differ in
+    what they differed in before, and rows keep their owners.
+    """
+
+    linear: ClassVar[bool] = False  # differences of rows may be taken first
+
+    @abstractmethod
+    def __call__(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return changed rows."""
+
+    def width(self, n_columns: int) -> int:
+        """Return the number of columns of changed rows."""
+        return n_columns
+
+    def names(self, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        """Return the names of their columns, of those before; None where they have none."""
+        return None
+
+    def summed(self, rows: NDArray[Any], clip: Any) -> tuple[Any, NDArray[np.float64] | None]:
+        """Return changed rows, and the sum of their integers where a compiled pass knows it."""
+        changed = self(rows)
+        return changed, clip.sum_of_integers(changed)
+
+
+class MappedRows(RowSource):
+    """Rows of another source, ``base``, each changed by itself; what is asked is asked of them."""
+
+    def __init__(self, base: RowSource, change: RowMap) -> None:
+        self.base = base
+        self.change = change
+        self.n_columns = change.width(base.n_columns)
+        self.rereadable = base.rereadable
+
+    @property
+    def schema(self) -> Schema:  # type: ignore[override]
+        """Facts about ``base``, with other columns."""
+        base = self.base.schema
+        names = self.change.names(base.feature_names)
+        return replace(base, feature_names=names, table_columns=(), undecided=())
+
+    @property
+    def units(self) -> Units:  # type: ignore[override]
+        """Units of ``base``."""
+        return self.base.units
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows of ``base``."""
+        return self.base.n_rows
+
+    @property
+    def kinds(self) -> NDArray[np.intp] | None:
+        """The kind of each row of ``base``. Private."""
+        return self.base.kinds
+
+    def keep_order(self) -> None:
+        """Refuse readings of ``base`` in which rows come in another order."""
+        self.base.keep_order()
+
+    def count_rows(self) -> int:
+        """Return the number of rows of ``base``, none of which is changed for it."""
+        return self.base.count_rows()
+
+    def chunks(self) -> Iterator[NDArray[Any]]:
+        """Yield changed chunks."""
+        return map(self.change, self.base.tables())
+
+    def summed(self, what: RowSum) -> tuple[Integers, ...]:
+        """Return a sum over changed rows, which are changed where ``base`` has them."""
+        return self.base.summed(_ChangedSum(self.change, what))
+
+    def before_scaling(self, change: Callable[[RowSource], RowSource]) -> RowSource:
+        """Return what ``change`` makes of the rows of ``base``, divided afterwards."""
+        if not self.change.linear:
+            return change(self)
+        return self.base.before_scaling(change).map(self.change)
+
+    def unit_tables(self) -> Iterator[tuple[NDArray[Any], NDArray[np.intp] | None]]:
+        """Yield changed rows, some at a time, and whose they are."""
+        for rows, owners in self._blocks():
+            yield self.change(rows), owners
+
+    def summed_tables(self, clip: Any) -> Iterator[SummedRows]:
+        """Yield rows, their units, and the sum of their integers where a compiled pass knows it."""
+        for rows, owners in self._blocks():
+            if owners is None:
+                changed, known = self.change.summed(rows, clip)
+                yield changed, None, known
+            else:
+                yield self.change(rows), owners, None
+
+    def _blocks(self) -> Iterator[tuple[NDArray[Any], NDArray[np.intp] | None]]:
+        """Yield rows of ``base``, some at a time, and whose they are."""
+        size = max(_LEAST_ROWS, _BLOCK_BYTES // (8 * max(1, self.n_columns)))
+        for chunk, owners in self.base.unit_tables():
+            for start in range(0, len(chunk), size):
+                part = slice(start, start + size)
+                yield chunk[part], None if owners is None else owners[part]
+
+
+@dataclass(frozen=True, slots=True)
+class _ChangedSum:
+    """A sum over rows that are changed first; it may travel to where they lie."""
+
+    change: RowMap
+    what: RowSum
+
+    def of(self, source: RowSource) -> tuple[Integers, ...]:
+        """Return the sum over rows of ``source``, changed. Private."""
+        return self.what.of(source.map(self.change))

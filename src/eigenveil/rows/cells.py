@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError, MissingExtraError
 from eigenveil.rows import frames
-from eigenveil.rows.base import chunk_rows
+from eigenveil.rows.base import Schema, chunk_rows
 from eigenveil.rows.column_names import TextColumns, ask_about, check_first_line, check_header
 from eigenveil.rows.columns import Columns, Reading
 from eigenveil.rows.features import Numbers, level_of, text_columns
@@ -26,36 +26,25 @@ from eigenveil.rows.units import LabelledRows
 class ColumnRows(LabelledRows):
     """A table whose columns become features as a `Reading` says."""
 
-    feature_names: tuple[str, ...]
-
-    def _take(self, columns: Columns, reading: Reading) -> None:
-        """Set what follows from the columns that are taken."""
+    def _take(self, columns: Columns, reading: Reading, table: Sequence[str]) -> None:
+        """Set what follows from the columns that are taken, of all those of a table."""
         self._columns = columns
         self._reading = reading
-        self.feature_names = columns.titles
-        self.n_columns = len(self.feature_names)
+        self.schema = Schema(
+            feature_names=columns.titles,
+            encoding=columns.encoding,
+            remarks=columns.remarks,
+            table_columns=tuple(table),
+            undecided=columns.undecided,
+        )
+        self.n_columns = len(columns.titles)
         self._are_plain = all(feature == Numbers() for _, feature in columns.features)
-
-    @property
-    def undecided(self) -> tuple[str, ...]:
-        """Columns whose levels are to be found."""
-        return self._columns.undecided
-
-    @property
-    def encoding(self) -> dict[str, Any]:
-        """How columns of text and dates become features."""
-        return self._columns.encoding
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What was done to cells, in words."""
-        return self._columns.remarks
 
     def decided(self, levels: Mapping[str, Sequence[str]]) -> Self:
         """Return the same table, with these levels for undecided columns."""
         other = copy(self)
         other.readings = None if self.readings is None else Readings()
-        other._take(self._columns.decided(levels), self._reading)
+        other._take(self._columns.decided(levels), self._reading, self.schema.table_columns)
         if other.n_columns == 0:
             raise InvalidDataError("no column is left: no level of a category is known")
         return other
@@ -100,9 +89,8 @@ class CellsSource(ColumnRows):
         text: Callable[[], TextColumns],
     ) -> None:
         self._n_rows = n_rows
-        self._table_columns = tuple(names)
         self._cells = cells
-        self._take(reading.select(names, wordy=text), reading)
+        self._take(reading.select(names, wordy=text), reading, names)
 
     def decided(self, levels: Mapping[str, Sequence[str]]) -> Self:
         """Return the same table, with these levels for undecided columns."""
@@ -112,12 +100,7 @@ class CellsSource(ColumnRows):
 
     @cached_property
     def _table(self) -> ArraySource:
-        return ArraySource(self._columns.rows(self._cells), self.feature_names)
-
-    @property
-    def table_columns(self) -> tuple[str, ...]:
-        """All columns of the table."""
-        return self._table_columns
+        return ArraySource(self._columns.rows(self._cells), self.schema.feature_names)
 
     @property
     def n_rows(self) -> int:

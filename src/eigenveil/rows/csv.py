@@ -143,7 +143,7 @@ class CSVSource(ColumnRows):
         chosen = reading.select(header, wordy=self._text_columns, comma_is_free=self._comma_is_free)
         if not reading.names_columns:
             check_first_line(header, itertools.chain.from_iterable(self._first_records()), name)
-        self._take(chosen, reading)
+        self._take(chosen, reading, header)
         self._places = {name: place for place, name in enumerate(header)}
         self._positions = [self._places[name] for name in chosen.names]
         self._label = None if reading.unit is None else self._places[reading.unit]
@@ -172,11 +172,6 @@ class CSVSource(ColumnRows):
         return text_columns(cells, decimal, self._reading.as_number, self._reading.encode)
 
     @property
-    def table_columns(self) -> tuple[str, ...]:
-        """All columns of the header."""
-        return tuple(self._header)
-
-    @property
     def n_rows(self) -> int | None:
         """Number of records; None before the first full pass."""
         return self._rows_read
@@ -186,7 +181,7 @@ class CSVSource(ColumnRows):
         known = self.n_rows
         if known is not None:
             return known
-        return sum(map(len, self.chunks() if self._is_small else self._read()))
+        return sum(map(len, self._watched() if self._is_small else self._read()))
 
     @property
     def _is_small(self) -> bool:

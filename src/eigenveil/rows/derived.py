@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
 from eigenveil.messages import REPLACE_ONE, option
+from eigenveil.numerics.integers import Integers
 from eigenveil.privacy.adjacency import Adjacency, Unit
-from eigenveil.rows.base import RowSource, Statistic, chunk_rows
-from eigenveil.rows.maps import RowwiseSource
+from eigenveil.rows.base import MappedRows, RowSource, RowSum, Schema, Units, chunk_rows
+from eigenveil.rows.maps import Unchanged
 from eigenveil.rows.memory import ArraySource, Batch
 from eigenveil.rows.units import UnitSource
 
@@ -35,7 +36,7 @@ def paired(source: RowSource, adjacency: Adjacency, order: Order) -> RowSource:
 
     ``order`` gives a random order of so many of them.
     """
-    kind = PairedUnits if source.protects.owns_many else PairedSource
+    kind = PairedUnits if source.units.protects.owns_many else PairedSource
     # Dividing differences is dividing rows.
     return source.before_scaling(lambda rows: kind(rows, adjacency, order))
 
@@ -73,8 +74,7 @@ class PairedSource(RowSource):
     def __init__(self, source: RowSource, adjacency: Adjacency, order: Order) -> None:
         require_public_count(adjacency, persons=False)
         self.n_columns = source.n_columns
-        self.feature_names = source.feature_names
-        self._base = source
+        self.schema, self.units = source.schema, source.units
         n, self._lookup = source.lookup()
         check_pairs(n, persons=False)
         half = n // 2
@@ -85,20 +85,6 @@ class PairedSource(RowSource):
     def n_rows(self) -> int:
         """Number of pairs."""
         return len(self._pairs)
-
-    @property
-    def protects(self) -> Unit:
-        """What neighbouring tables of the rows differ in."""
-        return self._base.protects
-
-    @property
-    def records(self) -> range | None:
-        """Positions of the records of a batch, all of which may be in a pair."""
-        return self._base.records
-
-    def represented(self, statistic: Statistic) -> Statistic:
-        """Return a statistic of these pairs as it is of those of the table the rows stand for."""
-        return self._base.represented(statistic)
 
     def in_random_order(self) -> "PairedSource":
         """Return the same pairs as they were drawn, so that a batch of them is a random one."""
@@ -130,11 +116,9 @@ class PairedUnits(UnitSource):
 
     def __init__(self, source: RowSource, adjacency: Adjacency, order: Order) -> None:
         require_public_count(adjacency, persons=True)
-        sizes = source.unit_sizes
+        sizes = source.units.sizes
         if sizes is None:
             raise InvalidParameterError("rows that are units of their own need PairedSource")
-        super().__init__(source, source.protects)
-        self.rereadable = True  # the table is held
         self._table, units = source.whole_units()
         check_pairs(len(sizes), persons=True)
         mixed = order(len(units))
@@ -145,12 +129,9 @@ class PairedUnits(UnitSource):
         pairs = order(len(sizes))[: 2 * half].reshape(2, half)
         pairs = pairs[:, np.argsort(pairs[0])]
         self._starts, self._sizes = starts[pairs], sizes[pairs]
-        self._lengths = np.maximum(*self._sizes)
-
-    @property
-    def unit_sizes(self) -> NDArray[np.int64]:
-        """Number of differences of each pair. Private."""
-        return np.asarray(self._lengths)
+        self._lengths = np.maximum(*self._sizes)  # number of differences of each pair
+        super().__init__(source, Units(source.units.protects, self._lengths))
+        self.rereadable = True  # the table is held
 
     def unit_chunks(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.intp]]]:
         """Yield differences in chunks, halved so that none overflows, and the pair of each."""
@@ -223,17 +204,17 @@ def sampled(
     the sampled rows at most, however their rows are sorted. Of persons with several rows all are
     kept.
     """
-    if share >= 1 or source.protects.owns_many:
+    if share >= 1 or source.units.protects.owns_many:
         return source
     if not adjacency.count_is_public:  # the size of a sample would tell the number of rows
         raise UnsupportedNotionError("a sample of rows needs ", REPLACE_ONE)
 
     def drawn(rows: RowSource) -> RowSource:
-        known = rows.sample_of(share)
-        if known is not None:
-            return known
+        table = rows.schema.stands_for
+        if table is not None and rows.in_memory is not None:
+            return table.sample(rows, share)
         n = count_checked(rows, check)
-        return ArraySource(rows.rows_at(sample(n, math.ceil(share * n))))
+        return ArraySource(rows.rows_at(sample(n, math.ceil(share * n))), rows.schema.feature_names)
 
     return source.before_scaling(drawn)
 
@@ -252,7 +233,7 @@ def shuffled(
         known = rows.in_random_order()
         if known is not None:
             return known
-        table = ArraySource(rows.whole(), rows.feature_names)
+        table = ArraySource(rows.whole(), rows.schema.feature_names)
         return ShuffledSource(table, order(count_checked(table, check)))
 
     return source.before_scaling(mixed)
@@ -264,25 +245,25 @@ class DrawnRow(Unit):
     __slots__ = ()
 
 
-class DrawnRows(RowwiseSource):
+class DrawnRows(MappedRows):
     """A public number of rows, drawn at random in secret from a table with a private number.
 
-    ``protects`` is an object of its own, so that statistics of these rows can be told from all
+    What they protect is an object of its own, so that statistics of these rows can be told from all
     others. Proof: docs/proofs/counted.md.
     """
 
     def __init__(self, rows: RowSource) -> None:
-        super().__init__(rows, rows.n_columns, rows.feature_names)
-        self._unit = DrawnRow()
+        super().__init__(rows, Unchanged())
+        self._units = Units(DrawnRow())
 
     @property
-    def protects(self) -> Unit:
-        """One of the drawn rows."""
-        return self._unit
+    def units(self) -> Units:  # type: ignore[override]
+        """The drawn rows, each by itself."""
+        return self._units
 
-    def of_rows(self, chunk: NDArray[Any]) -> NDArray[Any]:
-        """Return the rows as they are."""
-        return chunk
+    def summed(self, what: RowSum) -> tuple[Integers, ...]:
+        """Return a sum over the drawn rows, by reading them here. Private."""
+        return what.of(self)
 
 
 def drawn_rows(
@@ -295,9 +276,9 @@ def drawn_rows(
     """
 
     def drawn(rows: RowSource) -> RowSource:
-        known = rows.standing_for(size)
-        if known is not None:
-            return DrawnRows(known)
+        table = rows.schema.stands_for
+        if table is not None and rows.in_memory is not None:
+            return DrawnRows(table.drawn(rows, size))
         n = count_checked(rows, check)
         places = order(max(n, size))[:size]
         increasing = np.argsort(places)
@@ -305,7 +286,7 @@ def drawn_rows(
         found = rows.rows_at(places[within])
         sequence = np.zeros((size, rows.n_columns), dtype=found.dtype)
         sequence[within] = found
-        return DrawnRows(ArraySource(sequence, rows.feature_names))
+        return DrawnRows(ArraySource(sequence, rows.schema.feature_names))
 
     return source.before_scaling(drawn)
 
@@ -315,7 +296,7 @@ class ShuffledSource(RowSource):
 
     def __init__(self, table: ArraySource, order: NDArray[np.intp]) -> None:
         self.n_columns = table.n_columns
-        self.feature_names = table.feature_names
+        self.schema = table.schema
         self._rows, self._order = table.array, order
 
     @property
@@ -362,7 +343,7 @@ class ShuffledBatch(Batch):
     def __init__(self, rows: ShuffledSource, first: int) -> None:
         self._rows = rows
         self.n_columns = rows.n_columns
-        self.records = range(first, first + rows.n_rows)
+        self.schema = Schema(records=range(first, first + rows.n_rows))
 
     @cached_property
     def array(self) -> NDArray[Any]:  # type: ignore[override]

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.rows.base import RowSource
+from eigenveil.rows.base import RowSource, Schema, Units
 
 
 @runtime_checkable
@@ -59,7 +59,7 @@ class MatrixSource(RowSource):
 
     """
 
-    holds_matrices: ClassVar[bool] = True
+    schema = Schema(holds_matrices=True)
 
     def __init__(self, chunks: Iterable[Any], n_columns: int) -> None:
         self.n_columns = n_columns
@@ -99,7 +99,14 @@ class MatrixBatch:
 
     def __init__(self, parts: Sequence[MatrixChunk], first: int) -> None:
         self._parts = parts
-        self.records = range(first, first + sum(map(len, parts)))
+        self.units = Units()
+        self.schema = Schema(records=range(first, first + sum(map(len, parts))))
+
+    @property
+    def records(self) -> range:
+        """Positions of the records."""
+        assert self.schema.records is not None  # of a batch
+        return self.schema.records
 
     def products(
         self, columns: NDArray[np.float64], at_a_time: int

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.rows.base import RowSource, chunk_rows
+from eigenveil.rows.base import RowSource, Schema, chunk_rows, fingerprint
 from eigenveil.rows.file_guard import Readings, StoredFile
 from eigenveil.rows.frames import as_table, check_table
 
@@ -30,7 +30,7 @@ class ArraySource(RowSource):
     def __init__(self, array: NDArray[Any], feature_names: tuple[str, ...] | None = None) -> None:
         self.array = as_table(array)
         self.n_columns = int(self.array.shape[1])
-        self.feature_names = feature_names
+        self.schema = Schema(feature_names=feature_names)
 
     @property
     def n_rows(self) -> int:
@@ -71,11 +71,16 @@ class Batch(ArraySource):
     """
 
     holds_matrices: ClassVar[Literal[False]] = False
-    records: range = range(0)
 
     def __init__(self, rows: NDArray[Any], first: int) -> None:
         super().__init__(rows)
-        self.records = range(first, first + self.n_rows)
+        self.schema = Schema(records=range(first, first + self.n_rows))
+
+    @property
+    def records(self) -> range:
+        """Positions of the records."""
+        assert self.schema.records is not None  # of a batch
+        return self.schema.records
 
     def slice(self, start: int, stop: int) -> "Batch":
         """Return records ``start`` up to ``stop`` of the batch."""
@@ -263,7 +268,7 @@ class ChunkedRows(RowSource):
         """
         super().keep_order()
         if self.rereadable:
-            self.fingerprint()
+            fingerprint(self)
 
 
 class IterableSource(ChunkedRows):
@@ -284,7 +289,8 @@ class IterableSource(ChunkedRows):
             raise InvalidParameterError("n_columns must be a positive number of columns")
         self._stream = iter(chunks)
         self.rereadable = iter(chunks) is not self._stream
-        self._stated = n_columns is not None
+        # A table without rows would be refused, unless its width is stated.
+        self.schema = Schema(hides_count=n_columns is not None)
         self._n_columns = n_columns
         self._chunks = chunks if self.rereadable else self._stream
         self._read = False
@@ -310,11 +316,6 @@ class IterableSource(ChunkedRows):
             self._chunks = itertools.chain([first], self._stream)
         return int(first.shape[1])
 
-    @property
-    def hides_count(self) -> bool:
-        """Whether a table without rows would not have been refused."""
-        return self._stated
-
     def chunks(self) -> Iterator[Any]:
         """Yield the chunks as they come; whoever sums them checks them."""
         if self._read and not self.rereadable:
@@ -326,7 +327,7 @@ class IterableSource(ChunkedRows):
 
 def require_hidden_count(source: RowSource, adjacency: Adjacency) -> None:
     """Refuse a source that shows whether it has rows, where that is private."""
-    if not (source.hides_count or adjacency.count_is_public):
+    if not (source.schema.hides_count or adjacency.count_is_public):
         raise InvalidParameterError(
             "chunks without a stated number of columns show whether there are rows, which is "
             "private here: pass IterableSource(chunks, n_columns=d)"
@@ -362,7 +363,7 @@ class ForeignSource(ChunkedRows):
 
     def __init__(self, rows: ForeignRows) -> None:
         self.n_columns = rows.n_columns
-        self.feature_names = rows.feature_names
+        self.schema = Schema(feature_names=rows.feature_names)
         self.rereadable = rows.rereadable
         self._rows = rows
         self.readings = Readings() if self.rereadable else None

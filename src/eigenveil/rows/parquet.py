@@ -55,21 +55,15 @@ class ParquetSource(ColumnRows):
         fields = [name for name in schema.fields.names if name not in hidden]
         kinds = dict(zip(schema.fields.names, schema.fields.types, strict=True))
         self._numeric = {name for name in fields if holds_numbers(kinds[name])}
-        self._fields = tuple(schema.fields.names)
         text = dict.fromkeys(name for name in fields if name not in self._numeric)
         if not fields:
             raise InvalidDataError(f"{self._name} has no columns")
-        self._take(reading.select(fields, wordy=lambda: text), reading)
+        self._take(reading.select(fields, wordy=lambda: text), reading, schema.fields.names)
         self._refuse(text)
         if unit is not None and not _tells_apart(schema.fields.field(unit).type):
             raise InvalidDataError(
                 f"column {unit!r} cannot tell persons apart: store it as text or whole numbers"
             )
-
-    @property
-    def table_columns(self) -> tuple[str, ...]:
-        """All columns of the files."""
-        return self._fields
 
     @property
     def n_rows(self) -> int:
@@ -110,7 +104,7 @@ class ParquetSource(ColumnRows):
         # Columns lie apart: copy them into rows so that products are contiguous.
         if self._are_plain:
             rows = np.empty((batch.num_rows, self.n_columns))
-            for j, name in enumerate(self.feature_names):
+            for j, name in enumerate(self._columns.titles):
                 rows[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
             return rows
         return self._columns.rows(lambda name: self._cells(batch.column(name), name))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.messages import SINGLE_ROWS
 from eigenveil.privacy.adjacency import GROUP, Unit
-from eigenveil.rows.base import RowSource
+from eigenveil.rows.base import RowSource, Table, Units, decided
 from eigenveil.rows.file_guard import Fingerprint, changed
 from eigenveil.rows.ids import PersonNumbers, id_array, numbered
 
@@ -36,65 +36,26 @@ class UnitSource(RowSource):
     ----------
     rows : RowSource
         The rows alone, for what is done to single rows: scores.
-    unit : Unit
-        What the id stands for.
+    units : Units
+        Which of them belong together.
 
     """
 
-    def __init__(self, rows: RowSource, unit: Unit) -> None:
+    def __init__(self, rows: RowSource, units: Units) -> None:
         self.rows = rows
+        self.units = units
         self.n_columns = rows.n_columns
-        self.feature_names = rows.feature_names
+        self.schema = rows.schema
         self.rereadable = rows.rereadable
-        self._unit = unit
-
-    @property
-    def protects(self) -> Unit:
-        """What the id stands for."""
-        return self._unit
-
-    @property
-    def hides_count(self) -> bool:
-        """Whether the rows hide how many they are."""
-        return self.rows.hides_count
 
     @property
     def plain(self) -> RowSource:
         """The rows alone."""
         return self.rows
 
-    @property
-    def undecided(self) -> tuple[str, ...]:
-        """Columns of the rows whose levels are to be found."""
-        return self.rows.undecided
-
-    @property
-    def table_columns(self) -> tuple[str, ...]:
-        """All columns of the table by name."""
-        return self.rows.table_columns
-
-    @property
-    def encoding(self) -> dict[str, Any]:
-        """How columns of the rows become features."""
-        return self.rows.encoding
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What was done to cells of the rows."""
-        return self.rows.remarks
-
     def keep_order(self) -> None:
         """Refuse readings in which the rows come in another order."""
         self.rows.keep_order()
-
-    def refuse_text(self) -> None:
-        """Refuse columns of text."""
-        self.rows.refuse_text()
-
-    @property
-    @abstractmethod
-    def unit_sizes(self) -> NDArray[np.int64]:
-        """Number of rows of each unit, in the order in which units first appear. Private."""
 
     @abstractmethod
     def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
@@ -114,6 +75,34 @@ class UnitSource(RowSource):
         )
 
 
+class Groups(Units):
+    """Groups of rows, by an id for each in memory.
+
+    Attributes
+    ----------
+    numbers : array
+        Number of the group of each row. Private.
+
+    """
+
+    def __init__(self, ids: Any, protects: Unit) -> None:
+        self._ids = id_array(ids)
+        self.numbers = numbered(self._ids)
+        super().__init__(protects, np.bincount(self.numbers).astype(np.int64))
+
+    def ids(self) -> list[Hashable]:
+        """Return the id of each group. Private."""
+        _, first = np.unique(self.numbers, return_index=True)
+        return list(self._ids[first])
+
+    def spellings(self) -> list[set[Hashable]]:
+        """Return all spellings of the id of each group. Private."""
+        found: list[set[Hashable]] = [set() for _ in range(self.numbers.max(initial=-1) + 1)]
+        for unit, label in zip(self.numbers.tolist(), self._ids.tolist(), strict=True):
+            found[unit].add(label)
+        return found
+
+
 class GroupedSource(UnitSource):
     """Rows of any source, and an id for each in memory.
 
@@ -123,73 +112,69 @@ class GroupedSource(UnitSource):
         The rows.
     ids : array-like
         One for each row, in their order: numbers or text. Rows of one id are protected together.
+    unit : Unit
+        What an id stands for.
 
     """
 
-    def __init__(self, source: RowSource, ids: Any) -> None:
-        if source.protects.owns_many:
+    units: Groups
+
+    def __init__(self, source: RowSource, ids: Any, unit: Unit = GROUP) -> None:
+        if source.units.protects.owns_many:
             raise InvalidParameterError(
                 "these rows say already whose they are: leave one of groups and unit out"
             )
-        super().__init__(source, GROUP)
-        self._ids = id_array(ids)
-        self._units = numbered(self._ids)
-        if source.n_rows not in (None, len(self._units)):
+        super().__init__(source, Groups(ids, unit))
+        if source.n_rows not in (None, len(self.units.numbers)):
             raise _wrong_length()
-
-    @cached_property
-    def unit_sizes(self) -> NDArray[np.int64]:
-        """Number of rows of each group. Private."""
-        return np.bincount(self._units).astype(np.int64)
-
-    def unit_ids(self) -> list[Hashable]:
-        """Return the id of each group. Private."""
-        _, first = np.unique(self._units, return_index=True)
-        return list(self._ids[first])
-
-    def unit_spellings(self) -> list[set[Hashable]]:
-        """Return all spellings of the id of each group. Private."""
-        found: list[set[Hashable]] = [set() for _ in self.unit_sizes]
-        for unit, label in zip(self._units.tolist(), self._ids.tolist(), strict=True):
-            found[unit].add(label)
-        return found
 
     def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
         """Yield chunks of rows, and for each row the number of its group."""
         self.rows.keep_order()
-        start = 0
+        numbers, start = self.units.numbers, 0
         for chunk in self.rows.tables():
-            units = self._units[start : start + len(chunk)]
+            units = numbers[start : start + len(chunk)]
             start += len(chunk)
-            if start > len(self._units):
+            if start > len(numbers):
                 raise _wrong_length()
             yield chunk, units
-        if start < len(self._units):
+        if start < len(numbers):
             raise _wrong_length()
+
+    @property
+    def table(self) -> "Table | None":
+        """The table of the rows with its groups; None where the rows have none."""
+        return None if self.rows.table is None else self
+
+    def refuse_text(self) -> None:
+        """Refuse columns of text."""
+        if self.rows.table is not None:
+            self.rows.table.refuse_text()
 
     def levels_of(self, column: str) -> Iterator[tuple[list[str | None], NDArray[np.intp]]]:
         """Yield the level of each row in a column, and its group."""
-        start = 0
-        for levels, _ in self.rows.levels_of(column):
-            yield levels, self._units[start : start + len(levels)]
+        assert self.rows.table is not None  # which has the column
+        numbers, start = self.units.numbers, 0
+        for levels, _ in self.rows.table.levels_of(column):
+            yield levels, numbers[start : start + len(levels)]
             start += len(levels)
-        if start != len(self._units):
+        if start != len(numbers):
             raise _wrong_length()
 
     def decided(self, levels: Mapping[str, Sequence[str]]) -> "GroupedSource":
         """Return the same groups, with these levels for undecided columns."""
         other = copy(self)
-        other.rows = self.rows.decided(levels)
-        other.n_columns, other.feature_names = other.rows.n_columns, other.rows.feature_names
+        other.rows = decided(self.rows, levels)
+        other.n_columns, other.schema = other.rows.n_columns, other.rows.schema
         return other
 
     def whole_units(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
         """Return all rows, without a copy of an array, and for each the number of its group."""
         self.rows.keep_order()
         rows = self.rows.whole()
-        if len(rows) != len(self._units):
+        if len(rows) != len(self.units.numbers):
             raise _wrong_length()
-        return rows, self._units
+        return rows, self.units.numbers
 
 
 def grouped(source: RowSource, ids: Any) -> RowSource:
@@ -213,13 +198,59 @@ class LabelledRows(RowSource):
     def labelled_levels(self, column: str) -> Iterator[tuple[list[str | None], list[Hashable]]]:
         """Yield the level of each row in a column, and its label; no labels without a unit."""
 
+    @property
+    def table(self) -> "Table":
+        """The file."""
+        return self
+
+    @abstractmethod
     def decided(self, levels: Mapping[str, Sequence[str]]) -> "LabelledRows":
         """Return the same rows with these levels for undecided columns."""
-        return self
+
+    def refuse_text(self) -> None:
+        """Refuse columns of text by their names."""
 
     def levels_of(self, column: str) -> Iterator[tuple[list[str | None], None]]:
         """Yield the level of each row in a column; each row is a unit of its own."""
         return ((levels, None) for levels, _ in self.labelled_levels(column))
+
+
+class Labels(Units):
+    """Persons by the labels in a column of a file, which are read when they are first needed.
+
+    Attributes
+    ----------
+    numbers : PersonNumbers
+        Number of each person. Private.
+
+    """
+
+    def __init__(self, source: LabelledRows, protects: Unit) -> None:
+        super().__init__(protects)
+        self.numbers = PersonNumbers()
+        self._source = source
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of rows of each person. Private."""
+        sizes = np.zeros(0, dtype=np.int64)
+        for labels in self._source.labels():
+            more = np.bincount(self.numbers.of(labels), minlength=len(sizes))
+            more[: len(sizes)] += sizes
+            sizes = more.astype(np.int64)
+        return sizes
+
+    def ids(self) -> list[Hashable]:
+        """Return the id of each person. Private."""
+        return list(self.numbers.ids[: len(self.sizes)])
+
+    def spellings(self) -> list[set[Hashable]]:
+        """Return all spellings of the id of each person. Private."""
+        found: list[set[Hashable]] = [set() for _ in self.sizes]
+        for label, number in self.numbers.items():
+            if number < len(found):
+                found[number].add(label)
+        return found
 
 
 class LabelledSource(UnitSource):
@@ -237,44 +268,33 @@ class LabelledSource(UnitSource):
 
     """
 
+    units: Labels
+
     def __init__(self, source: LabelledRows, column: str) -> None:
-        super().__init__(source, Unit("person", column))
+        super().__init__(source, Labels(source, Unit("person", column)))
         source.keep_order()
         self._source = source
-        self._numbers = PersonNumbers()
         self._owners: NDArray[np.intp] | None = None  # of all rows, once they were read
+
+    @property
+    def table(self) -> "Table":
+        """The file with its persons."""
+        return self
+
+    def refuse_text(self) -> None:
+        """Refuse columns of text."""
+        self._source.refuse_text()
 
     def levels_of(self, column: str) -> Iterator[tuple[list[str | None], NDArray[np.intp]]]:
         """Yield the level of each row in a column, and its person."""
         for levels, labels in self._source.labelled_levels(column):
-            yield levels, self._numbers.of(labels)
+            yield levels, self.units.numbers.of(labels)
 
     def decided(self, levels: Mapping[str, Sequence[str]]) -> "LabelledSource":
         """Return the same persons, with these levels for undecided columns."""
-        assert self.protects.column is not None  # it has a name
-        return LabelledSource(self._source.decided(levels), self.protects.column)
-
-    @cached_property
-    def unit_sizes(self) -> NDArray[np.int64]:
-        """Number of rows of each person. Private."""
-        sizes = np.zeros(0, dtype=np.int64)
-        for labels in self._source.labels():
-            more = np.bincount(self._numbers.of(labels), minlength=len(sizes))
-            more[: len(sizes)] += sizes
-            sizes = more.astype(np.int64)
-        return sizes
-
-    def unit_ids(self) -> list[Hashable]:
-        """Return the id of each person. Private."""
-        return list(self._numbers.ids[: len(self.unit_sizes)])
-
-    def unit_spellings(self) -> list[set[Hashable]]:
-        """Return all spellings of the id of each person. Private."""
-        found: list[set[Hashable]] = [set() for _ in self.unit_sizes]
-        for label, number in self._numbers.items():
-            if number < len(found):
-                found[number].add(label)
-        return found
+        column = self.units.protects.column
+        assert column is not None  # it has a name
+        return LabelledSource(self._source.decided(levels), column)
 
     def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
         """Yield chunks of rows, and for each row the number of its person.
@@ -284,10 +304,10 @@ class LabelledSource(UnitSource):
         if self._owners is not None:
             yield from self._owned_chunks(self._owners)
             return
-        left, owners, found = self.unit_sizes.copy(), [], Fingerprint()
+        left, owners, found = self.units.sizes.copy(), [], Fingerprint()
         for chunk, labels in self._source.labelled_chunks():
             found.add(chunk)
-            units = self._numbers.of(labels)
+            units = self.units.numbers.of(labels)
             owners.append(units)
             known = units < len(left)
             np.subtract.at(left, units[known], 1)

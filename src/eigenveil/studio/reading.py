@@ -36,7 +36,7 @@ from eigenveil.text import listed, printable
 
 _RECEIVED = "received:"
 _MOST_COLUMNS, _MOST_COMPONENTS, _MOST_PIXELS = 400, 12, 60
-_KINDS = {"csv": "application/zip", "onnx": "application/octet-stream", "zip": "application/zip"}
+_KINDS = {"csv": "application/zip", "zip": "application/zip"}
 # The page that lies in a release has its style inside, and nothing else.
 _PAPER = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
 

@@ -189,13 +189,39 @@ class Runs:
         about: Mapping[str, Any],
         ledger: "Ledger",
     ) -> Run:
-        """Start a command of `eigenveil` in a folder, which charges a ledger."""
+        """Start a command of `eigenveil` in a folder, which charges a ledger.
+
+        Its options and its output are files of a private folder.
+        """
         with self._lock:  # the limit holds for starts at the same time
             if len(self.unfinished()) >= _MOST_AT_ONCE:
                 raise BusyError(f"{_MOST_AT_ONCE} runs are at work: wait for one, or stop one")
             if self._folder is None:
                 self._folder = Path(tempfile.mkdtemp(prefix="eigenveil-runs-"))
-            run = _started(self._folder, command, options, folder, about, ledger)
+            entries, id = ledger.entries, secrets.token_hex(8)
+            stated, out, err = (self._folder / f"{id}.{end}" for end in ("json", "out", "err"))
+            stated.write_text(json.dumps(dict(options)), "utf-8")
+            # -P: a file of the folder that is named like a module is none.
+            words = [sys.executable, "-P", "-m", "eigenveil", *command, "--config", str(stated)]
+            with out.open("xb") as stdout, err.open("xb") as stderr:
+                process = subprocess.Popen(
+                    [*words, "--json", "--progress"],
+                    cwd=folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=stdout,
+                    stderr=stderr,
+                    start_new_session=True,
+                )
+            run = Run(
+                id=id,
+                place=folder / about["output"],
+                about=about,
+                process=process,
+                err=err,
+                started=time.time(),
+                ledger=ledger,
+                entries=entries,
+            )
             self._runs[run.id] = run
             self._forget()
         return run
@@ -239,42 +265,6 @@ class Runs:
         ended = [id for id, run in self._runs.items() if run.process.poll() is not None]
         for id in ended[: max(0, len(self._runs) - _MOST_KEPT)]:
             del self._runs[id]
-
-
-def _started(
-    private: Path,
-    command: Sequence[str],
-    options: Mapping[str, Any],
-    folder: Path,
-    about: Mapping[str, Any],
-    ledger: "Ledger",
-) -> Run:
-    """Start a command, with its options and its output in files of a private folder."""
-    entries = ledger.entries
-    id = secrets.token_hex(8)
-    stated, out, err = (private / f"{id}.{end}" for end in ("json", "out", "err"))
-    stated.write_text(json.dumps(dict(options)), "utf-8")
-    # -P: a file of the folder that is named like a module is none.
-    words = [sys.executable, "-P", "-m", "eigenveil", *command, "--config", str(stated)]
-    with out.open("xb") as stdout, err.open("xb") as stderr:
-        process = subprocess.Popen(
-            [*words, "--json", "--progress"],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            start_new_session=True,
-        )
-    return Run(
-        id=id,
-        place=folder / about["output"],
-        about=about,
-        process=process,
-        err=err,
-        started=time.time(),
-        ledger=ledger,
-        entries=entries,
-    )
 
 
 def _tail(path: Path) -> str:

@@ -14,7 +14,7 @@ from eigenveil.engines import connected, on_cluster
 from eigenveil.exact import Clip, second_moment
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.privacy import Adjacency
-from eigenveil.rows import grouped, open_rows
+from eigenveil.rows import count_units, grouped, open_rows
 
 da = pytest.importorskip("dask.array", reason="needs the extra dask")
 dask = pytest.importorskip("dask")
@@ -68,7 +68,7 @@ def test_workers_read_files_themselves(client, folder):
     assert np.array_equal(moment(rows), moment(ROWS))
     persons = on_cluster(open_rows(folder, columns, "who"))
     assert np.array_equal(moment(persons), moment(ROWS, IDS))
-    assert persons.protects.column == "who"
+    assert persons.units.protects.column == "who"
     with pytest.raises(InvalidDataError, match="parquet files that they all see"):
         on_cluster(open_rows(ROWS))
 
@@ -110,7 +110,7 @@ def test_a_worker_killed_with_kept_parts_of_persons_changes_nothing(client):
     """Rows of persons are kept where they were shuffled to; what dies there is shuffled again."""
     rows = da.from_array(ROWS, chunks=(SIZES, -1))
     source = grouped(open_rows(rows), IDS)
-    source.count_units()  # all parts are kept by now
+    count_units(source)  # all parts are kept by now
     holders = {worker for where in client.who_has().values() for worker in where}
     alive = client.run(os.getpid)
     os.kill(alive[next(iter(holders))], signal.SIGKILL)

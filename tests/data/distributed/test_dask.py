@@ -25,7 +25,7 @@ from eigenveil.exact import (
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.numerics import integers
 from eigenveil.privacy import Adjacency
-from eigenveil.rows import PairedSource, ScaledSource, grouped, open_rows, sampled
+from eigenveil.rows import Divide, PairedSource, count_units, grouped, open_rows, sampled
 
 da = pytest.importorskip("dask.array", reason="needs the extra dask")
 dd = pytest.importorskip("dask.dataframe", reason="needs the extra dask")
@@ -76,8 +76,8 @@ def test_sums_have_the_bits_of_one_machine_under_any_partitioning(sizes):
     expected = open_rows(ROWS)
     assert_same(open_rows(partitioned(ROWS, sizes)), expected)
     scale = np.arange(1.0, D + 1)
-    scaled = ScaledSource(open_rows(partitioned(ROWS, sizes)), scale)
-    assert_same(scaled, ScaledSource(expected, scale))
+    scaled = open_rows(partitioned(ROWS, sizes)).map(Divide(scale))
+    assert_same(scaled, expected.map(Divide(scale)))
 
 
 def test_columns_may_be_split_and_numbers_of_rows_unknown():
@@ -91,7 +91,7 @@ def test_columns_may_be_split_and_numbers_of_rows_unknown():
 def test_a_frame_has_names():
     frame = pd.DataFrame(ROWS, columns=list("abcdef"))
     source = open_rows(dd.from_pandas(frame, npartitions=5))
-    assert source.feature_names == tuple("abcdef")
+    assert source.schema.feature_names == tuple("abcdef")
     assert_same(source, open_rows(ROWS))
 
 
@@ -106,11 +106,11 @@ def test_persons_across_partitions_are_shuffled_together(kind):
     source = grouped(open_rows(partitioned(ROWS, SKEWED)), ids)
     expected = grouped(open_rows(ROWS), IDS)
     assert isinstance(source, PartedUnits)
-    assert sorted(source.unit_sizes) == sorted(expected.unit_sizes)
-    assert source.count_units() == len(expected.unit_sizes)
+    assert sorted(source.units.sizes) == sorted(expected.units.sizes)
+    assert count_units(source) == len(expected.units.sizes)
     assert_same(source, expected)
     rows, units = source.whole_units()
-    assert np.array_equal(np.bincount(units), source.unit_sizes)
+    assert np.array_equal(np.bincount(units), source.units.sizes)
     assert np.array_equal(np.sort(rows, axis=0), np.sort(ROWS, axis=0))
     with pytest.raises(InvalidParameterError):
         list(source.chunks())
@@ -131,9 +131,7 @@ def test_spellings_of_an_id_in_different_partitions_are_one_person(kind):
     source = grouped(open_rows(partitioned(ROWS, 100)), da.from_array(ids, chunks=100))
     expected = grouped(open_rows(ROWS), IDS)
     assert (
-        source.count_units()
-        == expected.count_units()
-        == grouped(open_rows(ROWS), ids).count_units()
+        count_units(source) == count_units(expected) == count_units(grouped(open_rows(ROWS), ids))
     )
     assert_same(source, expected)
 
@@ -150,7 +148,7 @@ def test_a_person_spelled_otherwise_in_another_part_is_the_same():
     source = open_rows(partitioned(ROWS, 100))
     halves = [np.array(["0007"] * 100, dtype=object), np.array([7] * 601, dtype=object)]
     mixed = da.concatenate([da.from_array(half, chunks=100) for half in halves])
-    assert grouped(source, mixed.rechunk(100)).unit_sizes.tolist() == [N]
+    assert grouped(source, mixed.rechunk(100)).units.sizes.tolist() == [N]
 
 
 @pytest.mark.parametrize("chunks", [5, 1])
@@ -160,7 +158,7 @@ def test_groups_of_no_rows_are_no_persons(chunks):
     for rows in (empty, some[some[:, 0] > 1e9]):
         for ids in ([], np.empty(0, dtype=int)):
             source = grouped(open_rows(rows), ids)
-            assert source.count_units() == 0
+            assert count_units(source) == 0
             assert not second_moment(source, CLIP, ADD).value.units.any()
             with pytest.raises(InvalidDataError, match="no rows"):
                 second_moment(source, CLIP, REPLACE)

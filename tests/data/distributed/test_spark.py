@@ -50,7 +50,7 @@ def test_sums_have_the_bits_of_one_machine(spark, frame):
             found = statistic(source, CLIP, REPLACE)
             assert np.array_equal(found.value.units, statistic(expected, CLIP, REPLACE).value.units)
         assert source.count_rows() == 500
-    assert source.feature_names == tuple("abcd")
+    assert source.schema.feature_names == tuple("abcd")
 
 
 def test_an_estimator_takes_a_frame(frame):

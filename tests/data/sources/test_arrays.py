@@ -14,7 +14,7 @@ from eigenveil.exact import (
 )
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy import Adjacency
-from eigenveil.rows import ArraySource, Batch, ScaledSource
+from eigenveil.rows import ArraySource, Batch, Divide
 
 REPLACE = Adjacency.REPLACE_ONE
 ROWS = np.random.default_rng(0).standard_normal((50, 3))
@@ -38,6 +38,6 @@ def test_statistics_of_a_batch_say_whose_they_are(statistic):
     batch = Batch(ROWS[10:30], 10)
     clip = Clip(row_norm=1.0)
     assert statistic(batch, clip, REPLACE).records == range(10, 30)
-    assert statistic(ScaledSource(batch, np.ones(3)), clip, REPLACE).records == range(10, 30)
+    assert statistic(batch.map(Divide(np.ones(3))), clip, REPLACE).records == range(10, 30)
     assert statistic(ArraySource(ROWS), clip, REPLACE).records is None
     assert batch.records == range(10, 30)

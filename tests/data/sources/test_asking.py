@@ -87,7 +87,7 @@ def test_text_in_a_csv_file_is_refused_by_name_where_rows_may_not_be_invalid(tab
 
 def test_who_names_an_id_has_answered(table):
     source = open_rows(table, columns=["patient_id", "age"])
-    assert source.feature_names == ("patient_id", "age")
+    assert source.schema.feature_names == ("patient_id", "age")
     assert open_rows(table, drop=["sex", "admitted"], unit="patient_id").n_columns == 2
     with pytest.raises(InvalidDataError, match="'patient_id' is named like an id"):
         open_rows(table, drop=["sex", "admitted"])
@@ -112,13 +112,13 @@ def test_an_id_is_refused_with_the_ways_to_keep_it(tmp_path):
 def test_amounts_are_offered_by_name_and_not_as_categories(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text('price,rate,sex,age\n"$1,200",13.5%,f,31\n$900,5 %,m,40\n')
-    told = refused(lambda: open_rows(path).refuse_text())
+    told = refused(lambda: open_rows(path).table.refuse_text())
     assert "encode={'sex': [...]}" in told
     assert "amounts and percentages become numbers with open_rows(X, as_number=['pri" in told
     assert "as_number=['price', 'rate'], decimal='.')" in told
     source = open_rows(path, as_number=["price", "rate"], decimal=".", drop=["sex"])
     np.testing.assert_array_equal(source.whole(), [[1200, 13.5, 31], [900, 5, 40]])
-    assert "'price' is read without percent and currency signs" in source.remarks
+    assert "'price' is read without percent and currency signs" in source.schema.remarks
     unstated = open_rows(path, as_number=["price"], columns=["price"]).whole()
     np.testing.assert_array_equal(unstated, [[np.nan], [900]])
     frame = pd.read_csv(path)
@@ -140,15 +140,15 @@ def test_columns_read_as_numbers_hold_some(kind, tmp_path):
     path = tmp_path / f"t.{kind}"
     table.to_csv(path, index=False) if kind == "csv" else table.to_excel(path, index=False)
     told = {"as_number": ["price"], "censored": {"crp": "limit"}}
-    open_rows(path, **told, decimal=".").refuse_text()
-    words = refused(lambda: open_rows(path, **told).refuse_text())
+    open_rows(path, **told, decimal=".").table.refuse_text()
+    words = refused(lambda: open_rows(path, **told).table.refuse_text())
     assert words.startswith("column 'price' holds no numbers: leave out with ")
     assert "as_number=['price'], decimal='.'), with decimal=',' where the comma is" in words
-    words = refused(lambda: open_rows(path, **told, decimal=",").refuse_text())
+    words = refused(lambda: open_rows(path, **told, decimal=",").table.refuse_text())
     assert words.startswith("column 'crp' holds no numbers")
     with pytest.raises(InvalidDataError, match="'price' holds no numbers"):
         PrivatePCA(1, epsilon=1.0, on_missing="centre").fit(open_rows(path, **told))
-    open_rows(table, **told).refuse_text()  # a frame says the kinds of columns, not of cells
+    open_rows(table, **told).table.refuse_text()  # a frame says the kinds of columns, not of cells
 
 
 @pytest.mark.parametrize("kind", ["csv", "xlsx"])
@@ -162,8 +162,8 @@ def test_columns_whose_days_are_counted_hold_dates(kind, tmp_path):
         return open_rows(path, encode={"seen": date(2024, 1, 1)})
 
     for dates in (("2024-01-31", "x"), (None, "31.1.2024"), ("NA", "n/a"), (None, None)):
-        opened(*dates).refuse_text()
-    words = refused(lambda: opened("31/01/2024", "28/02/2024").refuse_text())
+        opened(*dates).table.refuse_text()
+    words = refused(lambda: opened("31/01/2024", "28/02/2024").table.refuse_text())
     assert words.startswith("column 'seen' holds no dates such as 2024-01-31 or 31.1.2024: rewrite")
     with pytest.raises(InvalidDataError, match="holds no dates"):
         PrivatePCA(1, epsilon=1.0, on_missing="centre").fit(opened("01/31/24", "02/28/24"))
@@ -199,10 +199,10 @@ def test_a_table_of_text_with_names_is_read(tmp_path):
     path.write_text("sex,ward\nf,a\nm,b\n")
     assert "may be a record" in refused(lambda: open_rows(path))
     assert open_rows(path, encode={"sex": ["f", "m"], "ward": ["a"]}).n_columns == 3
-    told = refused(lambda: open_rows(path, columns=["sex"]).refuse_text())
+    told = refused(lambda: open_rows(path, columns=["sex"]).table.refuse_text())
     assert "column 'sex' holds no numbers" in told
     path.write_text("sex,price\nf,$5\nm,$6\n")  # no amount is a name
-    assert "as_number=['price']" in refused(lambda: open_rows(path).refuse_text())
+    assert "as_number=['price']" in refused(lambda: open_rows(path).table.refuse_text())
     path.write_text("sex,ward\n")
     assert open_rows(path).n_columns == 2
     path.write_text("patient_id,ward\np7,a\n")
@@ -221,7 +221,7 @@ def test_a_table_of_ids_and_text_alone_gets_a_whole_sentence(table):
 def test_decimal_commas_between_commas_are_no_numbers(tmp_path):
     (tmp_path / "t.csv").write_text('age,height\n"1,5","2,5"\n"1,7","2,1"\n')
     with pytest.raises(InvalidDataError, match="age, height hold no numbers"):
-        open_rows(tmp_path / "t.csv").refuse_text()
+        open_rows(tmp_path / "t.csv").table.refuse_text()
 
 
 def test_a_rule_for_a_column_that_is_not_there_is_refused(table, tmp_path):

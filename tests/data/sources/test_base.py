@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 
 import eigenveil
-from eigenveil.exact import Clip, ProjectedSource
+from eigenveil.exact import Clip, Project
 from eigenveil.privacy import GROUP, ROW, Adjacency
 from eigenveil.rows import (
     ArraySource,
     Batch,
+    Divide,
     GroupedSource,
     IterableSource,
     PairedSource,
     RowSource,
-    ScaledSource,
+    count_units,
     open_rows,
     paired,
     shuffled,
@@ -34,7 +35,7 @@ def test_sources_leave_the_handling_of_floats_to_their_reader():
     rows = open_rows(np.ones((4, 2)))
     for source in (
         PairedSource(rows, Adjacency.REPLACE_ONE, np.random.default_rng(4).permutation),
-        ScaledSource(rows, np.ones(2)),
+        rows.map(Divide(np.ones(2))),
     ):
         for _ in source.chunks():
             assert np.geterr() == expected
@@ -85,10 +86,10 @@ ANSWERS = {
 }
 WRAPPED = {
     "alone": lambda source: source,
-    "scaled": lambda source: ScaledSource(source, np.array([1.0, 2.0, np.inf])),
-    "projected": lambda source: ProjectedSource(source, Clip(row_norm=1.0), BASIS),
-    "twice": lambda source: ProjectedSource(
-        ScaledSource(source, np.full(3, 2.0)), Clip(row_norm=1.0), BASIS
+    "scaled": lambda source: source.map(Divide(np.array([1.0, 2.0, np.inf]))),
+    "projected": lambda source: source.map(Project(Clip(row_norm=1.0), BASIS)),
+    "twice": lambda source: source.map(Divide(np.full(3, 2.0))).map(
+        Project(Clip(row_norm=1.0), BASIS)
     ),
 }
 
@@ -97,14 +98,14 @@ WRAPPED = {
 @pytest.mark.parametrize("kind", SOURCES)
 def test_a_source_answers_and_one_around_it_passes_the_answer_on(kind, around):
     source = WRAPPED[around](SOURCES[kind]())
-    sizes = source.unit_sizes
+    sizes = source.units.sizes
     answers = (
         source.n_rows,
-        source.count_units(),
-        source.protects,
+        count_units(source),
+        source.units.protects,
         None if sizes is None else sizes.tolist(),
-        source.records,
-        source.hides_count,
+        source.schema.records,
+        source.schema.hides_count,
     )
     assert answers == ANSWERS[kind]
     assert source.rereadable
@@ -132,7 +133,17 @@ def test_all_rows_keep_their_owners(kind, around):
     rows, units = source.whole_units()
     assert np.array_equal(rows, np.concatenate(chunks))
     assert np.array_equal(units, np.concatenate(owners))
-    assert np.array_equal(np.bincount(units), source.unit_sizes)
+    assert np.array_equal(np.bincount(units), source.units.sizes)
+
+
+def test_statistics_learn_from_their_rows_whose_and_which_these_are():
+    """But for sums over days, of which one object keeps the units."""
+    package = Path(eigenveil.__file__).parent
+    texts = {str(path.relative_to(package)): path.read_text() for path in package.rglob("*.py")}
+    kinds = "|".join(["Bounded", *re.findall(r"class (\w+)\(Bounded\)", "".join(texts.values()))])
+    made = re.compile(rf"(?<!class )\b({kinds})\((?!Bounded)")
+    found = {name for name, text in texts.items() if made.search(text)}
+    assert found == {"exact/bounded.py", "exact/daily_moments.py"}  # a repr, and sums over days
 
 
 def test_nobody_asks_for_the_class_of_a_source():

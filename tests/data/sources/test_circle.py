@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from eigenveil.exact import CircleSource, Clip, circular_mean, total
+from eigenveil.exact import Clip, OnCircles, circular_mean, total
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy import GROUP, Adjacency
 from eigenveil.rows import ArraySource, GroupedSource, IterableSource, open_rows
@@ -24,11 +24,11 @@ LONGER = {"circles": 10, "doublings": 2}  # the most that a fit draws
 
 
 def circled(rows, **lengths):
-    return read(CircleSource(ArraySource(np.asarray(rows)), TURN, **lengths))
+    return read(ArraySource(np.asarray(rows)).map(OnCircles(TURN, **lengths)))
 
 
 def summed(source, adjacency, **options):
-    clip = Clip(row_norm=source.reach, **options)
+    clip = Clip(row_norm=source.change.reach, **options)
     return total(source, clip, adjacency)
 
 
@@ -45,10 +45,10 @@ def test_coordinates_are_cosines_then_sines():
 
 def test_longer_circles_follow_the_first():
     """Angles of shorter circles are doubled ones of the longest: still exact to 1e-8."""
-    source = CircleSource(ArraySource(ROWS), TURN, **LONGER)
+    source = ArraySource(ROWS).map(OnCircles(TURN, **LONGER))
     found = read(source).reshape(len(ROWS), 10, 2, D)
-    angles = 2 * np.pi * ROWS[:, None] / source.turns
-    np.testing.assert_allclose(source.turns, TURN * 4.0 ** np.arange(10)[:, None])
+    angles = 2 * np.pi * ROWS[:, None] / source.change.turns
+    np.testing.assert_allclose(source.change.turns, TURN * 4.0 ** np.arange(10)[:, None])
     np.testing.assert_allclose(found[:, :, 0], np.cos(angles), atol=1e-8)
     np.testing.assert_allclose(found[:, :, 1], np.sin(angles), atol=1e-8)
 
@@ -61,7 +61,7 @@ def test_every_row_has_the_same_length(lengths):
         found = np.linalg.norm(circled(rows, **lengths), axis=1)
     length = math.sqrt(D * lengths.get("circles", 1))
     np.testing.assert_allclose(found, length, rtol=1e-8 if lengths else 1e-14)
-    reach = CircleSource(ArraySource(rows), TURN, **lengths).reach
+    reach = ArraySource(rows).map(OnCircles(TURN, **lengths)).change.reach
     assert length < reach < 1.001 * length
 
 
@@ -91,7 +91,7 @@ def test_changing_one_row_moves_the_sum_by_the_diameter_at_most(adjacency, lengt
             tables = [ROWS if new is None else np.vstack([ROWS, new]) for new in (row, other)]
             found = [
                 summed(
-                    CircleSource(ArraySource(table), TURN, **lengths), adjacency, on_invalid="zero"
+                    ArraySource(table).map(OnCircles(TURN, **lengths)), adjacency, on_invalid="zero"
                 )
                 for table in tables
             ]
@@ -109,8 +109,8 @@ def test_a_person_moves_the_sum_no_further_than_a_row(adjacency):
     persons, turn = people(), np.array([2.0, 4.0, 0.5])
 
     def found(chosen):
-        source = CircleSource(listed(chosen), turn)
-        assert source.protects == GROUP
+        source = listed(chosen).map(OnCircles(turn))
+        assert source.units.protects == GROUP
         return summed(source, adjacency, on_invalid="zero", on_missing="centre")
 
     whole = found([*persons, persons[0]])
@@ -134,17 +134,17 @@ def test_sums_are_those_of_integer_rows_however_many_are_incomplete():
     rows = np.tile(ROWS, (40, 1))
     rows[7000, 2] = np.nan
     for table in (rows, rows[:6000]):
-        source = CircleSource(ArraySource(table), TURN, circles=3, doublings=2)
+        source = ArraySource(table).map(OnCircles(TURN, circles=3, doublings=2))
         found = summed(source, REPLACE, on_missing="centre").value.units
-        expected = summed_rows(read(source), row_norm=source.reach, on_missing="centre")
+        expected = summed_rows(read(source), row_norm=source.change.reach, on_missing="centre")
         np.testing.assert_array_equal(found, expected)
 
 
 def test_the_sum_does_not_depend_on_order_or_chunks():
-    source = CircleSource(ArraySource(ROWS), TURN)
+    source = ArraySource(ROWS).map(OnCircles(TURN))
     expected = summed(source, REPLACE).value.units
     for table in (ROWS[::-1], iter(np.array_split(ROWS, 7)), np.asfortranarray(ROWS)):
-        other = summed(CircleSource(open_rows(table), TURN), REPLACE)
+        other = summed(open_rows(table).map(OnCircles(TURN)), REPLACE)
         np.testing.assert_array_equal(other.value.units, expected)
     assert summed(source, REPLACE).exact
 
@@ -156,14 +156,14 @@ def test_missing_cells_are_filled_and_infinite_ones_invalid():
     found = circled(rows)
     assert np.isnan(found[0, [1, D + 1]]).all()
     assert np.isfinite(np.delete(found[0], [1, D + 1])).all()
-    filled = summed(CircleSource(ArraySource(rows), TURN), REPLACE, on_missing="centre")
+    filled = summed(ArraySource(rows).map(OnCircles(TURN)), REPLACE, on_missing="centre")
     expected = np.nan_to_num(found).mean(axis=0)
     np.testing.assert_allclose(filled.value.to_float() * filled.unit, expected, atol=1e-4)
     with pytest.raises(InvalidDataError, match="missing or infinite"):
-        summed(CircleSource(ArraySource(rows), TURN), REPLACE)
+        summed(ArraySource(rows).map(OnCircles(TURN)), REPLACE)
     rows[2, 3] = np.inf
     rows[3, 3] = -np.inf
-    source = CircleSource(ArraySource(rows), TURN)
+    source = ArraySource(rows).map(OnCircles(TURN))
     assert np.isinf(circled(rows)[[2, 3]][:, [3, D + 3]]).all()
     with pytest.raises(InvalidDataError, match="infinite"):
         summed(source, REPLACE, on_missing="centre")
@@ -187,9 +187,9 @@ def test_longer_circles_tell_the_turn(doublings):
     """The centre is as fine as the shortest circle shows it, and as far as the longest reaches."""
     centre = np.array([0.4, -3.0, 4e-5, 7.3e7, 30.0])
     rows = centre + 0.05 * TURN * np.random.default_rng(0).standard_normal((4000, D))
-    source = CircleSource(ArraySource(rows), TURN, circles=5, doublings=doublings)
-    found, turn = circular_mean(read(source).mean(axis=0), source.turns, 0.01)
-    assert (turn == source.turns[-1]).all()
+    source = ArraySource(rows).map(OnCircles(TURN, circles=5, doublings=doublings))
+    found, turn = circular_mean(read(source).mean(axis=0), source.change.turns, 0.01)
+    assert (turn == source.change.turns[-1]).all()
     np.testing.assert_allclose((found - centre) / TURN, 0.0, atol=5e-3)
 
 
@@ -197,19 +197,19 @@ def test_a_turn_that_noise_could_change_is_not_told():
     """Points of rows that hold no values lie in the middle: a longer circle tells less there."""
     centre = np.array([0.4, -3.0, 4e-5, 7.3e7, 30.0])
     rows = centre + 0.05 * TURN * np.random.default_rng(0).standard_normal((4000, D))
-    source = CircleSource(ArraySource(rows), TURN, circles=5, doublings=2)
+    source = ArraySource(rows).map(OnCircles(TURN, circles=5, doublings=2))
     mean = read(source).mean(axis=0)
     mean[: D * 5 * 2 : D] *= 0.3  # of the first column, on all circles
-    _, turn = circular_mean(mean, source.turns, 0.1)
-    assert turn[0] == source.turns[1, 0]
-    assert (turn[1:] == source.turns[-1, 1:]).all()
+    _, turn = circular_mean(mean, source.change.turns, 0.1)
+    assert turn[0] == source.change.turns[1, 0]
+    assert (turn[1:] == source.change.turns[-1, 1:]).all()
 
 
 def test_points_keep_owners():
     source = GroupedSource(ArraySource(ROWS), np.arange(300) // 3)
     for base in (source, IterableSource([ROWS])):
-        changed = CircleSource(base, TURN)
-        assert changed.protects == base.protects
+        changed = base.map(OnCircles(TURN))
+        assert changed.units.protects == base.units.protects
         assert changed.rereadable == base.rereadable
 
 
@@ -217,9 +217,9 @@ def test_points_keep_owners():
 def test_refuses_turns_that_are_not_positive_numbers(turn):
     wrong = np.append(TURN[1:], turn)
     for make in (
-        lambda: CircleSource(ArraySource(ROWS), wrong),
-        lambda: CircleSource(ArraySource(ROWS), TURN[1:]),
-        lambda: CircleSource(ArraySource(ROWS), TURN * 1e90, circles=9, doublings=4),
+        lambda: ArraySource(ROWS).map(OnCircles(wrong)),
+        lambda: ArraySource(ROWS).map(OnCircles(TURN[1:])),
+        lambda: ArraySource(ROWS).map(OnCircles(TURN * 1e90, circles=9, doublings=4)),
     ):
         with pytest.raises(InvalidParameterError, match="number for each column"):
             make()

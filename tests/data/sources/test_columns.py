@@ -167,18 +167,21 @@ def test_a_frame_is_read_as_it_is_said(kind):
         encode={"ward": ["a", "b"], "seen": date(2024, 1, 1)},
         censored={"crp": "limit"},
     )
-    assert source.feature_names == ("ward=a", "ward=b", "seen", "age", "crp")
+    assert source.schema.feature_names == ("ward=a", "ward=b", "seen", "age", "crp")
     expected = [[1, 0, 1, 31, 0.5], [0, 1, NAN, 32, 3.2], [NAN, NAN, 4, 45, NAN]]
     np.testing.assert_array_equal(source.plain.whole(), expected)
-    assert source.unit_sizes.tolist() == [2, 1]
-    assert source.protects.column == "patient_id"
-    assert source.encoding == {
+    assert source.units.sizes.tolist() == [2, 1]
+    assert source.units.protects.column == "patient_id"
+    assert source.schema.encoding == {
         "ward": {"levels": ["a", "b"]},
         "seen": {"days_since": "2024-01-01"},
     }
-    assert "'ward' is 0 or 1 for each of 2 levels stated by the caller: 'a', 'b'" in source.remarks
-    assert "'seen' counts days since 2024-01-01" in source.remarks
-    assert "cells such as <0.5 count as that limit" in source.remarks
+    assert (
+        "'ward' is 0 or 1 for each of 2 levels stated by the caller: 'a', 'b'"
+        in source.schema.remarks
+    )
+    assert "'seen' counts days since 2024-01-01" in source.schema.remarks
+    assert "cells such as <0.5 count as that limit" in source.schema.remarks
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".xlsx"])
@@ -191,17 +194,21 @@ def test_a_file_is_read_as_it_is_said(tmp_path, suffix):
     source = open_rows(
         path, drop=["patient_id", "seen"], encode={"ward": "private"}, censored={"crp": "half"}
     )
-    assert source.undecided == ("ward",)
-    assert source.feature_names == ("age", "crp")
-    assert [level for levels, _ in source.levels_of("ward") for level in levels] == ["a", "b", None]
+    assert source.schema.undecided == ("ward",)
+    assert source.schema.feature_names == ("age", "crp")
+    assert [level for levels, _ in source.table.levels_of("ward") for level in levels] == [
+        "a",
+        "b",
+        None,
+    ]
     with pytest.raises(InvalidParameterError, match="are to be found privately"):
         source.whole()
-    decided = source.decided({"ward": ["b"]})
-    assert decided.feature_names == ("ward=b", "age", "crp")
+    decided = source.table.decided({"ward": ["b"]})
+    assert decided.schema.feature_names == ("ward=b", "age", "crp")
     expected = [[0, 31, 0.25], [1, 32, 3.2], [NAN, 45, NAN]]
     np.testing.assert_array_equal(decided.whole(), expected)
-    assert decided.remarks[0] == "'ward' is 0 or 1 for each of 1 level found privately: 'b'"
-    assert source.undecided == ("ward",)
+    assert decided.schema.remarks[0] == "'ward' is 0 or 1 for each of 1 level found privately: 'b'"
+    assert source.schema.undecided == ("ward",)
 
 
 def test_what_a_release_notes_reads_other_rows_alike():
@@ -210,7 +217,7 @@ def test_what_a_release_notes_reads_other_rows_alike():
     names = ("ward=a", "ward=b", "seen", "age")
     noted = noted_reading(names, encoding)
     assert noted["columns"] == ["ward", "seen", "age"]
-    assert open_rows(frame(), **noted).feature_names == names
+    assert open_rows(frame(), **noted).schema.feature_names == names
     assert noted_reading(("a",), None) == {"columns": ["a"]}
 
 

@@ -15,7 +15,7 @@ from tests.data.sources.tables import NEIGHBOURS, SECRET, covariance, read, refu
 def test_csv_columns_by_name_and_empty_cells(csv):
     got = read(csv, columns=["height", "age"])
     assert np.array_equal(got, [[1.7, 31.0], [1.8, np.nan], [1.6, 45.0]], equal_nan=True)
-    assert open_rows(csv, columns=["age"]).feature_names == ("age",)
+    assert open_rows(csv, columns=["age"]).schema.feature_names == ("age",)
 
 
 def test_csv_cells_that_are_no_numbers_are_missing_and_uneven_lines_invalid(tmp_path):
@@ -96,7 +96,7 @@ def test_names_with_digits_and_marks_are_names(tmp_path):
     names = ("1007_s_at", "1e", "rs123", "k__A|p__B", "rate; %", "2ndFloor", "$")
     path = tmp_path / "t.csv"
     path.write_text(",".join(names) + "\n1,2,3,4,5,6,7\n")
-    assert open_rows(path).feature_names == names
+    assert open_rows(path).schema.feature_names == names
 
 
 def test_csv_with_an_unnamed_index(tmp_path):

@@ -5,14 +5,13 @@ import pytest
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms import (
-    ColumnsSource,
-    DesignRows,
-    GradientRows,
+    Design,
+    Gradients,
     Records,
-    ResidualRows,
+    Residuals,
     reordered,
 )
-from eigenveil.rows import ArraySource, GroupedSource
+from eigenveil.rows import ArraySource, GroupedSource, TakeColumns
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(50, 4)) * [1.0, 10.0, 0.1, 3.0] + [5.0, 0.0, 1.0, 7.0]
@@ -45,10 +44,10 @@ def test_residuals_and_products_are_what_they_say(length):
     norms = np.linalg.norm(z, axis=1)
     w = 1 / norms if length is None else np.minimum(1, length / norms) / length
     r = w * (ROWS[:, 3] - 7.0 - z @ B)
-    assert whole(DesignRows(source, records)) == pytest.approx(z)
-    assert whole(ResidualRows(source, records, B))[:, 0] == pytest.approx(r, abs=1e-6)
+    assert whole(source.map(Design(records))) == pytest.approx(z)
+    assert whole(source.map(Residuals(records, B)))[:, 0] == pytest.approx(r, abs=1e-6)
     clipped = np.clip(r, -0.3, 0.3)
-    gradients = whole(GradientRows(source, records, B, 0.3))
+    gradients = whole(source.map(Gradients(records, B, 0.3)))
     assert gradients == pytest.approx(z * (w * clipped)[:, None], abs=1e-6)
     assert np.linalg.norm(gradients, axis=1).max() <= 0.3 * (1 + 1e-12)
 
@@ -60,16 +59,16 @@ def test_a_feature_without_a_scale_is_left_out():
     assert records.width == 3
     rows = ROWS.copy()
     rows[0, 1] = np.nan  # which does not matter
-    z = whole(DesignRows(ArraySource(rows), records))
+    z = whole(ArraySource(rows).map(Design(records)))
     assert z[:, 1:] == pytest.approx(rows[:, [0, 2]] / [1.0, 2.0])
 
 
 def test_every_row_stands_for_itself():
     """Alone or in company, a row gives the same bits."""
     for make in (
-        lambda s: DesignRows(s, RECORDS),
-        lambda s: ResidualRows(s, RECORDS, B),
-        lambda s: GradientRows(s, RECORDS, B, 0.5),
+        lambda s: s.map(Design(RECORDS)),
+        lambda s: s.map(Residuals(RECORDS, B)),
+        lambda s: s.map(Gradients(RECORDS, B, 0.5)),
     ):
         together = whole(make(ArraySource(ROWS)))
         alone = np.vstack([whole(make(ArraySource(ROWS[i : i + 1]))) for i in range(50)])
@@ -87,9 +86,9 @@ def test_odd_rows_are_finite_or_invalid():
         ]
     )
     for make in (
-        lambda s: DesignRows(s, RECORDS),
-        lambda s: ResidualRows(s, RECORDS, B),
-        lambda s: GradientRows(s, RECORDS, B, 0.5),
+        lambda s: s.map(Design(RECORDS)),
+        lambda s: s.map(Residuals(RECORDS, B)),
+        lambda s: s.map(Gradients(RECORDS, B, 0.5)),
     ):
         rows = whole(make(ArraySource(odd)))
         assert np.isfinite(rows[:2]).all()
@@ -106,26 +105,26 @@ def test_empty_features_lie_at_the_centre_and_targets_do_not():
         on_missing="centre",
     )
     rows = np.array([[np.nan, 10.0, 1.0, 8.0], [5.0, 0.0, 1.0, np.nan]])
-    z = whole(DesignRows(ArraySource(rows), records))
+    z = whole(ArraySource(rows).map(Design(records)))
     assert z[0] == pytest.approx([1.0, 0.0, 1.0, 0.0])
     assert np.isnan(z[1]).all()
 
 
 def test_rows_keep_their_owners():
     source = GroupedSource(ArraySource(ROWS), np.arange(50) // 2)
-    made = GradientRows(source, RECORDS, B, 0.5)
-    assert made.protects == source.protects
+    made = source.map(Gradients(RECORDS, B, 0.5))
+    assert made.units.protects == source.units.protects
     (chunk, owners), *_ = made.unit_tables()
     assert len(chunk) == len(owners) == 50
-    assert (made.unit_sizes == 2).all()
+    assert (made.units.sizes == 2).all()
 
 
 def test_columns_and_targets_by_name():
     source = ArraySource(ROWS, ("a", "b", "y", "c"))
     last = reordered(source, ("y",))
-    assert last.feature_names == ("a", "b", "c", "y")
+    assert last.schema.feature_names == ("a", "b", "c", "y")
     assert (whole(last) == ROWS[:, [0, 1, 3, 2]]).all()
-    assert ColumnsSource(last, slice(3, 4)).feature_names == ("y",)
+    assert last.map(TakeColumns(slice(3, 4))).schema.feature_names == ("y",)
     with pytest.raises(InvalidDataError, match="not there"):
         reordered(source, ("z",))
     with pytest.raises(InvalidParameterError, match="twice"):

@@ -23,7 +23,7 @@ def written(path, text, encoding="utf-8"):
 def test_cells_are_separated_as_the_names_are(tmp_path, name, mark):
     text = "a|b|c\n1|2.5|3\n4|x|\n".replace("|", mark)
     source = open_rows(written(tmp_path / name, text))
-    assert source.feature_names == ("a", "b", "c")
+    assert source.schema.feature_names == ("a", "b", "c")
     np.testing.assert_array_equal(source.whole(), [[1, 2.5, 3], [4, NAN, NAN]])
     assert source.count_rows() == 2
 
@@ -55,9 +55,9 @@ def test_thousands_are_read_by_the_stated_decimal_mark(tmp_path, mark, decimal, 
 
 def test_names_that_hold_other_marks_stay_whole(tmp_path):
     path = written(tmp_path / "t.csv", "weight; kg,height,k|m\n1,2,3\n")
-    assert open_rows(path).feature_names == ("weight; kg", "height", "k|m")
+    assert open_rows(path).schema.feature_names == ("weight; kg", "height", "k|m")
     path = written(tmp_path / "u.csv", '"a, b";c\n1;2\n')
-    assert open_rows(path).feature_names == ("a, b", "c")
+    assert open_rows(path).schema.feature_names == ("a, b", "c")
 
 
 @pytest.mark.parametrize("mark", [";", "\t"])
@@ -80,7 +80,7 @@ def test_other_encodings_are_named(tmp_path):
     told = refused(lambda: open_rows(path))
     assert "is not in UTF-8: save it so, or pass encoding='latin-1'" in told
     source = open_rows(path, encoding="latin-1", encode={"ort": ["Köln"]})
-    assert source.feature_names == ("größe", "ort=Köln")
+    assert source.schema.feature_names == ("größe", "ort=Köln")
     np.testing.assert_array_equal(source.whole(), [[1.5, 1], [2, 1]])
 
 

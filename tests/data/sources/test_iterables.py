@@ -9,10 +9,11 @@ from eigenveil import PrivatePCA
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy import ROW, Adjacency
 from eigenveil.rows import (
+    Divide,
     GroupedSource,
     IterableSource,
     RowSource,
-    ScaledSource,
+    count_units,
     is_streamed,
     open_rows,
     require_hidden_count,
@@ -61,8 +62,12 @@ def test_rows_of_another_library_are_rows(options):
     source = open_rows(Foreign(rows))
     assert is_streamed(Foreign(rows))
     assert isinstance(source, RowSource)
-    assert (source.n_columns, source.feature_names, source.rereadable) == (3, ("a", "b", "c"), True)
-    assert (source.n_rows, source.count_units(), source.protects) == (None, 2000, ROW)
+    assert (source.n_columns, source.schema.feature_names, source.rereadable) == (
+        3,
+        ("a", "b", "c"),
+        True,
+    )
+    assert (source.n_rows, count_units(source), source.units.protects) == (None, 2000, ROW)
     pca = PrivatePCA(1, epsilon=3.0, delta=1e-6, random_state=5, **options)
     expected = pca.fit(rows).components_
     assert np.array_equal(pca.fit(Foreign(rows)).components_, expected)
@@ -86,9 +91,9 @@ def test_what_lacks_a_member_is_no_source():
 
 def test_chunks_show_whether_there_are_rows_unless_their_columns_are_stated():
     shown, hidden = IterableSource([np.ones((2, 3))]), IterableSource([], n_columns=3)
-    for source in (shown, ScaledSource(shown, np.ones(3)), GroupedSource(shown, [1, 2])):
+    for source in (shown, shown.map(Divide(np.ones(3))), GroupedSource(shown, [1, 2])):
         require_hidden_count(source, Adjacency.REPLACE_ONE)
         with pytest.raises(InvalidParameterError, match="n_columns=d"):
             require_hidden_count(source, Adjacency.ADD_REMOVE)
-    for source in (hidden, ScaledSource(hidden, np.ones(3)), GroupedSource(hidden, [])):
+    for source in (hidden, hidden.map(Divide(np.ones(3))), GroupedSource(hidden, [])):
         require_hidden_count(source, Adjacency.ADD_REMOVE)

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from eigenveil.exact import ChangedSource, Clip, LimitedSource, SquaredSource
+from eigenveil.exact import Clip, Limit, MarkChanged, Square
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.numerics import ColumnLimits
 from eigenveil.rows import ArraySource, GroupedSource, open_rows
@@ -18,11 +18,11 @@ HUGE = np.array([1.7e308, 1e308, -1e200, 1e154, 1e-160, -1e-308, 0.0])
 
 
 def squares(rows, clip=CLIP):
-    return read(SquaredSource(ArraySource(rows), clip))
+    return read(ArraySource(rows).map(Square(clip)))
 
 
 def marks(rows, clip=CLIP, limits=None):
-    return read(ChangedSource(ArraySource(rows), clip, limits))[:, 0]
+    return read(ArraySource(rows).map(MarkChanged(clip, limits)))[:, 0]
 
 
 TURN = np.array([1.0, 16.0, 1e-6, 1e6])
@@ -35,7 +35,7 @@ def limits(**options):
 
 
 def limited(rows, **options):
-    return read(LimitedSource(ArraySource(np.asarray(rows)), limits(**options)))
+    return read(ArraySource(np.asarray(rows)).map(Limit(limits(**options))))
 
 
 def test_folding_drops_whole_turns_only():
@@ -80,10 +80,10 @@ def test_a_limited_row_does_not_depend_on_the_rows_beside_it():
 def test_limited_rows_keep_names_and_owners(csv):
     named = open_rows(csv, columns=["age", "height"])
     two = {"scale": np.ones(2), "centre": np.zeros(2), "turn": np.ones(2)}
-    assert LimitedSource(named, limits(**two)).feature_names == ("age", "height")
+    assert named.map(Limit(limits(**two))).schema.feature_names == ("age", "height")
     owners = np.arange(len(ROWS)) // 3
-    source = LimitedSource(GroupedSource(ArraySource(ROWS), owners), limits())
-    assert source.protects.owns_many
+    source = GroupedSource(ArraySource(ROWS), owners).map(Limit(limits()))
+    assert source.units.protects.owns_many
     tables = list(source.unit_tables())
     np.testing.assert_array_equal(np.concatenate([units for _, units in tables]), owners)
     np.testing.assert_array_equal(np.vstack([rows for rows, _ in tables]), limited(ROWS))
@@ -93,7 +93,7 @@ def test_rows_are_changed_some_at_a_time():
     """In blocks that stay in cache, with the owners of each."""
     rows = np.random.default_rng(0).standard_normal((100_000, 4))
     owners = np.repeat(np.arange(50_000), 2)
-    source = LimitedSource(GroupedSource(ArraySource(rows), owners), limits())
+    source = GroupedSource(ArraySource(rows), owners).map(Limit(limits()))
     tables = list(source.unit_tables())
     assert len(tables) > 1
     np.testing.assert_array_equal(np.concatenate([units for _, units in tables]), owners)

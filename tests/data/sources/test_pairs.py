@@ -12,12 +12,13 @@ from eigenveil.exceptions import InvalidDataError, InvalidParameterError, Unsupp
 from eigenveil.privacy import Adjacency
 from eigenveil.rows import (
     ArraySource,
+    Divide,
     GroupedSource,
     IterableSource,
     NpySource,
     PairedSource,
     PairedUnits,
-    ScaledSource,
+    count_units,
     open_rows,
     paired,
     shuffled,
@@ -101,9 +102,9 @@ def test_differences_neither_overflow_nor_warn():
     assert np.isinf(differences([[np.inf], [1.0]])).all()
     assert np.isnan(differences([[np.nan], [1.0]])).all()
     scale = np.array([1e-50, np.inf])
-    scaled = read(ScaledSource(open_rows([[1e300, 5.0], [1.0, np.inf]]), scale))
+    scaled = read(open_rows([[1e300, 5.0], [1.0, np.inf]]).map(Divide(scale)))
     assert np.array_equal(scaled, [[1e300], [1e50]])  # it was a number, and stays one
-    missing = read(ScaledSource(open_rows([[np.inf], [np.nan]]), np.array([1e-9])))
+    missing = read(open_rows([[np.inf], [np.nan]]).map(Divide(np.array([1e-9]))))
     assert np.array_equal(missing, [[np.inf], [np.nan]], equal_nan=True)
 
 
@@ -164,7 +165,7 @@ def test_pairs_of_persons_go_round_the_shorter_one():
     rows = np.arange(8.0)[:, None] ** 2
     source = GroupedSource(ArraySource(rows), list("abacabbd"))  # a: 0 2 4, b: 1 5 6, c: 3, d: 7
     pairs, found, units = unit_differences(source)
-    assert (source.count_units(), pairs.unit_sizes.tolist(), units.tolist()) == (
+    assert (count_units(source), pairs.units.sizes.tolist(), units.tolist()) == (
         4,
         [3, 3],
         [0, 0, 0, 1, 1, 1],
@@ -211,7 +212,7 @@ def test_pairs_of_persons_of_one_row_are_pairs_of_rows():
     for scale in (None, np.array([2.0, np.inf, 3.0])):
         plain, shared = ArraySource(rows), GroupedSource(ArraySource(rows), rng.permutation(101))
         if scale is not None:
-            plain, shared = ScaledSource(plain, scale), ScaledSource(shared, scale)
+            plain, shared = plain.map(Divide(scale)), shared.map(Divide(scale))
 
         def order(n):
             return np.random.default_rng(n).permutation(n)

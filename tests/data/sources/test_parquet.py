@@ -36,7 +36,7 @@ def test_parquet_index_and_repeated_names(tmp_path):
     named = pd.DataFrame({"a": [1.0, 2.0]}, index=pd.Index([7, 9], name="patient"))
     for frame in (named, named.rename_axis(None)):
         frame.to_parquet(path)
-        assert open_rows(path).feature_names == ("a",)
+        assert open_rows(path).schema.feature_names == ("a",)
     named.to_parquet(path)
     assert np.array_equal(read(path, columns=["patient"]), [[7], [9]])
     named[[]].to_parquet(path)
@@ -147,7 +147,7 @@ def test_positions_are_no_record_in_a_parquet_file(tmp_path):
     pd.DataFrame(TABLE).to_parquet(path)
     noted = json.loads(pq.read_schema(path).metadata[b"pandas"])
     assert noted["column_indexes"][0]["pandas_type"] == "int64"
-    assert open_rows(path).feature_names == ("0", "1", "2")
+    assert open_rows(path).schema.feature_names == ("0", "1", "2")
     pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
     assert "header=None" in refused(lambda: open_rows(path))
 

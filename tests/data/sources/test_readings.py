@@ -8,12 +8,12 @@ from eigenveil.exact import Clip, distance_counts, second_moment
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.privacy import Adjacency
 from eigenveil.rows import (
+    Divide,
     Fingerprint,
     GroupedSource,
     IterableSource,
     PairedSource,
     Readings,
-    ScaledSource,
     open_rows,
 )
 
@@ -73,7 +73,7 @@ def foreign_of(change):
 
 
 def scaled_of(change):
-    return ScaledSource(source_of(change), np.arange(1.0, 5))
+    return source_of(change).map(Divide(np.arange(1.0, 5)))
 
 
 OPENED = pytest.mark.parametrize("opened", [source_of, foreign_of, scaled_of])

@@ -8,8 +8,8 @@ import pytest
 from eigenveil.exact import (
     LARGEST_NORM,
     Clip,
-    OutsideSource,
-    ProjectedSource,
+    LengthOutside,
+    Project,
     public_rows,
     second_moment,
     total,
@@ -18,11 +18,11 @@ from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy import GROUP, Adjacency
 from eigenveil.rows import (
     ArraySource,
+    Divide,
     GroupedSource,
     IterableSource,
     PairedSource,
     RowSource,
-    ScaledSource,
     open_rows,
     paired,
     sampled,
@@ -39,7 +39,7 @@ REPLACE = Adjacency.REPLACE_ONE
 
 
 def projected(rows: object, clip: Clip = CLIP) -> np.ndarray:
-    return np.concatenate(list(ProjectedSource(ArraySource(rows), clip, BASIS).chunks()))
+    return np.concatenate(list(ArraySource(rows).map(Project(clip, BASIS)).chunks()))
 
 
 def test_coordinates_are_those_of_the_rows():
@@ -59,10 +59,10 @@ def test_no_row_feels_the_others():
 
 def test_sums_of_projected_rows_are_exact():
     clip = Clip(row_norm=4.0)
-    source = ProjectedSource(ArraySource(ROWS), CLIP, BASIS)
+    source = ArraySource(ROWS).map(Project(CLIP, BASIS))
     query = second_moment(source, clip, REPLACE)
     assert query.exact
-    chunked = ProjectedSource(IterableSource([ROWS[:7], ROWS[7:]]), CLIP, BASIS)
+    chunked = IterableSource([ROWS[:7], ROWS[7:]]).map(Project(CLIP, BASIS))
     again = second_moment(chunked, clip, REPLACE)
     np.testing.assert_array_equal(query.value.units, again.value.units)
     inside = projected(ROWS)
@@ -94,21 +94,21 @@ def test_no_finite_row_stops_a_run(size):
     far = Clip(row_norm=LARGEST_NORM, centre=np.full(D, 1e30))
     for clip in (CLIP, far):
         assert np.isfinite(projected(rows, clip)).all()
-    second_moment(ProjectedSource(ArraySource(rows), far, BASIS), Clip(row_norm=1.0), REPLACE)
+    second_moment(ArraySource(rows).map(Project(far, BASIS)), Clip(row_norm=1.0), REPLACE)
 
 
 def test_entries_are_clamped_and_columns_scaled_before():
     scale = np.linspace(1, 2, D)
     box = (np.full(D, -1.0), np.full(D, 1.0))
-    source = ScaledSource(ArraySource(ROWS), scale)
+    source = ArraySource(ROWS).map(Divide(scale))
     clip = Clip(row_norm=1.0, box=box)
-    found = np.concatenate(list(ProjectedSource(source, clip, BASIS).chunks()))
+    found = np.concatenate(list(source.map(Project(clip, BASIS)).chunks()))
     np.testing.assert_allclose(found, np.clip(ROWS / scale, *box) @ BASIS, atol=1e-6)
 
 
 def test_rows_keep_their_owners():
-    source = ProjectedSource(GroupedSource(ArraySource(ROWS), np.arange(400) // 4), CLIP, BASIS)
-    assert source.protects == GROUP
+    source = GroupedSource(ArraySource(ROWS), np.arange(400) // 4).map(Project(CLIP, BASIS))
+    assert source.units.protects == GROUP
     assert public_rows(source) == 100
     clip = Clip(row_norm=50.0)
     found = total(source, clip, REPLACE)
@@ -125,7 +125,7 @@ def test_a_sample_of_filled_rows_is_checked_once_they_are_filled():
     rows = ROWS.copy()
     rows[::3, 2] = np.nan
     clip = Clip(row_norm=1.0, centre=CENTRE, on_missing="centre")
-    source = ProjectedSource(ArraySource(rows), clip, BASIS)
+    source = ArraySource(rows).map(Project(clip, BASIS))
 
     def every_other(n, size):
         return np.arange(size) * 2
@@ -136,18 +136,18 @@ def test_a_sample_of_filled_rows_is_checked_once_they_are_filled():
 
 
 def test_lengths_beside_the_basis():
-    beside = np.concatenate(list(OutsideSource(ArraySource(ROWS), CLIP, BASIS).chunks()))
+    beside = np.concatenate(list(ArraySource(ROWS).map(LengthOutside(CLIP, BASIS)).chunks()))
     moved = ROWS - CENTRE
     wanted = np.linalg.norm(moved - moved @ BASIS @ BASIS.T, axis=1)
     np.testing.assert_allclose(beside[:, 0], wanted, rtol=1e-6)
     alone = [
-        np.concatenate(list(OutsideSource(ArraySource(row[None]), CLIP, BASIS).chunks()))
+        np.concatenate(list(ArraySource(row[None]).map(LengthOutside(CLIP, BASIS)).chunks()))
         for row in ROWS[:50]
     ]
     np.testing.assert_array_equal(np.concatenate(alone), beside[:50])
     odd = np.array([np.full(D, 1e308), np.full(D, np.nan), CENTRE])
     clip = replace(CLIP, on_invalid="zero")
-    found = np.concatenate(list(OutsideSource(ArraySource(odd), clip, BASIS).chunks()))[:, 0]
+    found = np.concatenate(list(ArraySource(odd).map(LengthOutside(clip, BASIS)).chunks()))[:, 0]
     assert np.isfinite(found[0])
     assert np.isnan(found[1])
     assert found[2] == 0
@@ -155,12 +155,12 @@ def test_lengths_beside_the_basis():
 
 def test_scaled_columns(csv):
     rows = np.array([[2.0, 30.0, 7.0], [4.0, 60.0, 7.0]])
-    source = ScaledSource(open_rows(rows), np.array([2.0, 10.0, np.inf]))
+    source = open_rows(rows).map(Divide(np.array([2.0, 10.0, np.inf])))
     assert np.array_equal(read(source), [[1, 3], [2, 6]])
     assert isinstance(source, RowSource)
-    named = ScaledSource(open_rows(csv, columns=["age", "height"]), np.array([1.0, 2.0]))
-    assert named.feature_names == ("age", "height")
-    assert not ScaledSource(open_rows(iter([rows])), np.ones(3)).rereadable
+    named = open_rows(csv, columns=["age", "height"]).map(Divide(np.array([1.0, 2.0])))
+    assert named.schema.feature_names == ("age", "height")
+    assert not open_rows(iter([rows])).map(Divide(np.ones(3))).rereadable
     assert np.array_equal(np.abs(read(paired(source, REPLACE, np.arange))), [[0.5, 1.5]])
     pairs = PairedSource(source, REPLACE, np.arange)
     assert isinstance(pairs, RowSource)

@@ -9,9 +9,9 @@ from eigenveil.privacy import Adjacency
 from eigenveil.rows import (
     ArraySource,
     Batch,
+    Divide,
     GroupedSource,
     IterableSource,
-    ScaledSource,
     ShuffledBatch,
     open_rows,
     sampled,
@@ -51,7 +51,7 @@ def test_a_sample_is_one_of_the_drawn_places():
     pieces = IterableSource(np.array_split(other, 7))
     assert np.array_equal(kept(None, 0.1, pieces), other[places])
     assert np.array_equal(
-        kept(None, 0.1, ScaledSource(open_rows(other), np.array([1, 2.0, np.inf]))),
+        kept(None, 0.1, open_rows(other).map(Divide(np.array([1, 2.0, np.inf])))),
         other[places][:, :2] / [1, 2.0],
     )
 
@@ -76,7 +76,7 @@ def test_a_sample_is_drawn_once_every_row_was_seen_and_needs_a_public_count():
 def test_persons_are_never_sampled_by_position():
     rows = ArraySource(np.zeros((100, 1)))
     grouped = GroupedSource(rows, np.arange(100) // 2)
-    for source in (grouped, ScaledSource(grouped, np.ones(1))):
+    for source in (grouped, grouped.map(Divide(np.ones(1)))):
         assert sampled(source, 0.1, Adjacency.REPLACE_ONE, None, lambda rows: None) is source
 
 

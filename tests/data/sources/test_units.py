@@ -9,11 +9,11 @@ from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy import GROUP, Adjacency, Unit
 from eigenveil.rows import (
     ArraySource,
+    Divide,
     GroupedSource,
     IterableSource,
     LabelledSource,
     PairedSource,
-    ScaledSource,
     open_rows,
 )
 from tests.data.persons import CLIP, STATISTICS, listed
@@ -23,12 +23,12 @@ REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 
 def test_rows_of_persons_are_not_read_as_plain_rows():
     source = listed([np.ones((4, 2)), np.zeros((4, 2))])
-    for refusing in (source, ScaledSource(source, np.ones(2))):
+    for refusing in (source, source.map(Divide(np.ones(2)))):
         with pytest.raises(InvalidParameterError, match="protected together"):
             list(refusing.tables())
         with pytest.raises(InvalidParameterError, match="protected together"):
             PairedSource(refusing, REPLACE, np.arange)
-        assert refusing.protects == GROUP
+        assert refusing.units.protects == GROUP
         assert public_rows(refusing) == 2
     with pytest.raises(InvalidParameterError, match="say already"):
         GroupedSource(source, np.arange(8))
@@ -75,17 +75,17 @@ def test_files_say_whose_rows_they_hold(table, tmp_path, monkeypatch, suffix, nu
     monkeypatch.setattr("eigenveil.rows.csv._MAX_LINES", 7)
     source = open_rows(write(table, tmp_path / f"t{suffix}"), unit="patient")
     assert isinstance(source, LabelledSource)
-    assert (source.feature_names, source.n_columns) == (("a", "b", "c"), 3)
-    assert source.protects == Unit("person", "patient")
+    assert (source.schema.feature_names, source.n_columns) == (("a", "b", "c"), 3)
+    assert source.units.protects == Unit("person", "patient")
     expected = GroupedSource(ArraySource(table[list("abc")].to_numpy()), table["patient"])
-    assert np.array_equal(source.unit_sizes, expected.unit_sizes)
+    assert np.array_equal(source.units.sizes, expected.units.sizes)
     for statistic in STATISTICS.values():
         found, wanted = (statistic(s, CLIP, REPLACE) for s in (source, expected))
         assert np.array_equal(found.value.units, wanted.value.units)
         assert found.protects == Unit("person", "patient")
     assert len(np.vstack(list(source.rows.tables()))) == 60
     fewer = open_rows(tmp_path / f"t{suffix}", columns=["c", "a"], unit="patient")
-    assert fewer.feature_names == ("c", "a")
+    assert fewer.schema.feature_names == ("c", "a")
     plain = open_rows(tmp_path / f"t{suffix}", columns=["c", "a"])
     assert np.array_equal(*(np.vstack(list(s.tables())) for s in (fewer.rows, plain)))
 
@@ -140,7 +140,7 @@ def test_a_file_that_shrank_is_refused(table, tmp_path):
     """Pairs would take the rows of one person for those of another."""
     path = write(table, tmp_path / "t.csv")
     source = open_rows(path, unit="patient")
-    assert source.unit_sizes.sum() == len(table)
+    assert source.units.sizes.sum() == len(table)
     write(table[:-3], path)
     with pytest.raises(InvalidDataError, match="changed while it was read"):
         list(source.unit_chunks())

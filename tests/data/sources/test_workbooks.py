@@ -37,13 +37,13 @@ def test_a_sheet_is_a_table(tmp_path):
     assert source.n_rows == 3
     encode = {"ward": ["a", "b"], "seen": datetime.date(2024, 1, 1)}
     source = open_rows(path, encode=encode)
-    assert source.feature_names == ("age", "crp", "ward=a", "ward=b", "seen")
+    assert source.schema.feature_names == ("age", "crp", "ward=a", "ward=b", "seen")
     assert source.whole()[:, -1].tolist()[::2] == [1, 2]
 
 
 def test_columns_of_text_are_refused_by_name(tmp_path):
     path = written(tmp_path / "t.xlsx", ["a", "b"], [1, SECRET])
-    told = refused(lambda: open_rows(path).refuse_text())
+    told = refused(lambda: open_rows(path).table.refuse_text())
     assert told.startswith("column 'b' holds no numbers")
 
 
@@ -99,7 +99,7 @@ def test_a_sheet_is_read_to_its_end_whatever_it_says_of_its_size(tmp_path, state
     said = "" if stated is None else f'<dimension ref="{stated}"/>'
     rewritten(path, lambda text: re.sub(r"<dimension [^>]*/>", said, text))
     source = open_rows(path)
-    assert source.feature_names == ("a", "b", "c")
+    assert source.schema.feature_names == ("a", "b", "c")
     np.testing.assert_array_equal(source.whole(), rows)
 
 
@@ -127,7 +127,7 @@ def test_a_hidden_sheet_is_not_read(tmp_path):
         book.worksheets[0].sheet_state = "visible"
         book.worksheets[1].sheet_state = "hidden"
         book.save(path)
-        assert open_rows(path).feature_names == ("a",)
+        assert open_rows(path).schema.feature_names == ("a",)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_no_warning_of_openpyxl_quotes_a_cell(tmp_path, recwarn):
 
 def test_text_cells_of_a_sheet_are_read_by_the_decimal_mark(tmp_path):
     path = written(tmp_path / "t.xlsx", ["a", "b"], ["1,000", "$5"], [7, "12.5%"])
-    assert "amounts and percentages" in refused(lambda: open_rows(path).refuse_text())
+    assert "amounts and percentages" in refused(lambda: open_rows(path).table.refuse_text())
     source = open_rows(path, decimal=".", as_number=["b"])
     np.testing.assert_array_equal(source.whole(), [[1000, 5], [7, 12.5]])
 

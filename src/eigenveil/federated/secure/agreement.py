@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple, Self
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from eigenveil.exact.clip import NO_EXPONENT
 from eigenveil.exceptions import EigenveilError, InvalidDataError, InvalidParameterError
-from eigenveil.federated.messages import check_name
+from eigenveil.federated.agreement import Terms
 from eigenveil.federated.secure.masks import LABEL, Statement
 from eigenveil.planning.bounds import reach_of
 from eigenveil.privacy.accounting import compose, split
@@ -36,7 +36,6 @@ _MOST_COLUMNS = 20_000  # of a matrix, so that a pad stays below 2^32 bytes
 _MOST_RECORDS = 1 << 27  # of an owner
 _LARGEST_SUM = 1 << 62  # of all owners, in steps of the grid: masks are words of 64 bits
 _KEY = re.compile(r"[0-9a-f]{64}")
-_SECONDS = ("join_seconds", "answer_seconds", "again_seconds")
 _SENSITIVITY: dict[StepKind, float] = {
     "distances": math.sqrt(2),  # two counts
     "mean": 2.0,
@@ -107,84 +106,52 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SecureAgreement:
-    """What will be summed, by whom, and what that promises.
+class SecureAgreement(Terms):
+    """What will be summed, by whom, and what that promises; besides the `Terms`.
 
     Attributes
     ----------
-    federation : str
-        Its name; an owner answers each step of a name once.
     owners : mapping of str to Member
         The roster: at least three.
-    n_columns, n_components : int
-        Columns of every table, and directions to find.
     epsilon, delta : float
         What each record of an owner is promised if ``honest`` owners are.
     honest : int
         t, how many owners the promise counts on, the record's own among them.
     quorum : int
         How many owners must be in every sum. Up to ``quorum - honest`` may collude.
-    kind : {"pca", "covariance"}
-        Components, or a covariance.
     variance : {"total", "within"}
         About one common centre, or of pairs of rows inside each owner.
-    columns : tuple of str, optional
-        Their names, in this order.
-    scale : tuple of float, optional
-        What every owner divides the columns by.
     bounds : pair of tuples of float, optional
         Lowest and highest value of every column; entries outside are clamped.
     unit : str, optional
         The column that says whose a row is: all rows of one person are protected together.
-    join_seconds, answer_seconds, again_seconds : float
-        How long owners are waited for, and after what time a silent one is asked again.
-    simulated : bool
-        Whether the noise is seeded, which protects nobody.
 
     """
 
-    federation: str
     owners: Mapping[str, Member]
-    n_columns: int
-    n_components: int
     epsilon: float
     delta: float
     honest: int
     quorum: int
-    kind: Literal["pca", "covariance"] = "pca"
     variance: Literal["total", "within"] = "total"
-    columns: tuple[str, ...] | None = None
-    scale: tuple[float, ...] | None = None
     bounds: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     unit: str | None = None
-    join_seconds: float = 600.0
-    answer_seconds: float = 600.0
-    again_seconds: float = 60.0
-    simulated: bool = False
 
     def __post_init__(self) -> None:
-        check_name("federation", self.federation)
+        super().__post_init__()
         self._check_roster()
         object.__setattr__(self, "owners", dict(sorted(self.owners.items())))
-        if type(self.n_columns) is not int or not 1 <= self.n_columns <= _MOST_COLUMNS:
+        if self.n_columns > _MOST_COLUMNS:
             raise InvalidParameterError(f"columns must be a number from 1 to {_MOST_COLUMNS:,}")
-        if type(self.n_components) is not int or not 1 <= self.n_components <= self.n_columns:
-            raise InvalidParameterError("components must lie between 1 and the number of columns")
         if self.budget.is_pure:
             raise InvalidParameterError("secure sums promise epsilon and delta: give both")
-        if self.kind not in ("pca", "covariance"):
-            raise InvalidParameterError("kind must be 'pca' or 'covariance'")
         if self.variance not in ("total", "within"):
             raise InvalidParameterError("variance must be 'total' or 'within'")
         if self.kind == "covariance" and self.variance == "within":
             raise InvalidParameterError(
                 "a covariance by secure sums is about one centre: leave out variance = 'within'"
             )
-        self._check_columns()
-        for seconds in _SECONDS:
-            value = getattr(self, seconds)
-            if not (isinstance(value, (int, float)) and value > 0):
-                raise InvalidParameterError("seconds must be positive")
+        self._check_bounds()
         self._check_room(self.steps)  # a budget too small for its sums is refused now
 
     def _check_room(self, steps: tuple[Step, ...]) -> None:
@@ -198,7 +165,7 @@ class SecureAgreement:
             )
 
     def _check_roster(self) -> None:
-        if not isinstance(self.owners, Mapping) or len(self.owners) < _FEWEST_OWNERS:
+        if len(self.owners) < _FEWEST_OWNERS:
             raise InvalidParameterError(
                 "secure sums need three owners at least: with two, each knows the other's sum; "
                 "there let each add its own noise, without secure sums"
@@ -206,7 +173,6 @@ class SecureAgreement:
         if len(self.owners) > _MOST_OWNERS:
             raise InvalidParameterError(f"at most {_MOST_OWNERS:,} owners: form several groups")
         for name, member in self.owners.items():
-            check_name("owner", name)
             if not (isinstance(member.key, str) and _KEY.fullmatch(member.key)):
                 raise InvalidParameterError(f"the key of {name} must have 64 hexadecimal digits")
             if type(member.records) is not int or not 1 <= member.records <= _MOST_RECORDS:
@@ -229,16 +195,8 @@ class SecureAgreement:
                 "one of them, so that no step is opened twice"
             )
 
-    def _check_columns(self) -> None:
+    def _check_bounds(self) -> None:
         d = self.n_columns
-        if self.columns is not None and not (
-            len(self.columns) == d and all(isinstance(name, str) for name in self.columns)
-        ):
-            raise InvalidParameterError("give one name for each column")
-        if self.scale is not None and not (
-            len(self.scale) == d and all(0 < s <= 1e100 for s in self.scale)
-        ):
-            raise InvalidParameterError("give one positive scale for each column")
         if self.bounds is not None:
             low, high = self.bounds
             ends = all(len(end) == d and all(map(math.isfinite, end)) for end in (low, high))
@@ -318,10 +276,8 @@ class SecureAgreement:
         return 1.0 if self.box is None else reach_of(self.box, None, centred=False)
 
     def encode(self) -> bytes:
-        """Return the same bytes for the same agreement; how long to wait may change in between."""
-        document = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name in _SECONDS:
-            del document[name]
+        """Return the same bytes for the same agreement."""
+        document = self._document()
         document["owners"] = {name: one._asdict() for name, one in self.owners.items()}
         document["label"] = LABEL
         document["steps"] = [

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.federated.answers import Answers, Kept
+from eigenveil.federated.answers import Kept
 from eigenveil.federated.codes import Code, ProtocolError
 from eigenveil.federated.messages import decode, encode
 from eigenveil.federated.owner import LOG, Answerer
@@ -36,7 +36,6 @@ from eigenveil.messages import Face
 from eigenveil.numerics.random import SimulationSource, SystemSource
 from eigenveil.planning.bounds import OnInvalid, OnMissing
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.storage.paths import real_path
 
 _UNSIGNED = "0" * 128
 
@@ -54,21 +53,14 @@ class SecureOwner(Answerer):
         The records; read again in every step.
     key : Ed25519PrivateKey
         Its own, made for this purpose alone.
-    ledger : Ledger, optional
-        Charged before every upload. Left out in a simulation, and only there.
-    folder : path, optional
-        Where answers and the keys of open steps are kept, readable by nobody else; in memory in a
-        simulation without one.
+    ledger, folder, log, face
+        As in `Answerer`; the folder keeps the keys of open steps too.
     signature : str, optional
         Under the agreement, as `eigenveil federate agree` made it; made here by default.
     on_invalid, on_missing
         As in `PrivatePCA`.
     random_state : int, optional
         Seed of a simulation, which protects nobody.
-    log : callable
-        Hears one line about every refusal, for the owner's own eyes.
-    face : {"python", "shell", "file"}
-        In whose words the line says what to do: where the settings are stated.
 
     """
 
@@ -88,7 +80,6 @@ class SecureOwner(Answerer):
         log: Callable[[str], None] = LOG.warning,
         face: Face = "python",
     ) -> None:
-        super().__init__(agreement.federation, name, log, face)
         if agreement.simulated != (random_state is not None) or agreement.simulated != (
             ledger is None
         ):
@@ -96,12 +87,7 @@ class SecureOwner(Answerer):
                 "an owner has a ledger, a simulation has none: give a ledger, or a random_state "
                 "where the agreement says simulated"
             )
-        if folder is None and not agreement.simulated:
-            raise InvalidParameterError("an owner needs a state folder, so as not to spend twice")
-        if ledger is not None and ledger.budget.delta is None:
-            raise InvalidParameterError(
-                "the ledger of an owner must grant epsilon and delta: create such a one"
-            )
+        super().__init__(agreement.federation, name, ledger, folder, log, face)
         if name not in agreement.owners:
             raise InvalidParameterError(f"the agreement knows no owner {name!r}: use its names")
         if key.public_key().public_bytes_raw() != agreement.key(name):
@@ -110,7 +96,7 @@ class SecureOwner(Answerer):
                 "anew"
             )
         self.agreement, self.name = agreement, name
-        self._key, self._ledger = key, ledger
+        self._key = key
         self._signature = agreement.agreed(name).sign(key) if signature is None else signature
         try:
             agreement.agreed(name).check(self._signature, agreement.key(name))
@@ -123,14 +109,7 @@ class SecureOwner(Answerer):
         self._sums = Sums(
             agreement, name, rows, ledger, noise, on_invalid=on_invalid, on_missing=on_missing
         )
-        terms = {
-            "agreement": agreement.digest.hex(),
-            "owner": name,
-            "ledger": None if ledger is None else ledger.id,
-        }
-        self._answers = Answers(None if folder is None else real_path(folder), terms)
-        with self._answers.opened():  # a folder of something else is noticed now
-            pass
+        self._answers = self._stored(agreement=agreement.digest.hex(), owner=name)
 
     def _answer(self, question: bytes) -> bytes:
         asked: Any = decode(question, SumInvitation, SumQuestion, Roll)

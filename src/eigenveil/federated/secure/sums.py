@@ -37,7 +37,7 @@ from eigenveil.privacy.ledger import Ledger
 from eigenveil.privacy.ledger_file import Entry
 from eigenveil.privacy.shared_noise import SharedNoise
 from eigenveil.rows.base import RowSource
-from eigenveil.rows.maps import ScaledSource
+from eigenveil.rows.maps import Divide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ class Sums:
             )
         self._names, self._rows = names, source
         if agreement.scale is not None and source.n_columns == agreement.n_columns:
-            self._rows = ScaledSource(source, np.array(agreement.scale))
+            self._rows = source.map(Divide(np.array(agreement.scale)))
 
     def check(self) -> None:
         """Refuse, as far as public numbers tell, what could not be answered to the end or paid."""
@@ -152,14 +152,14 @@ class Sums:
         self._ledger.check_all(
             [(step.cost, step.alone) for step in left],
             adjacency=_ADJACENCY,
-            unit=self._rows.protects,
+            unit=self._rows.units.protects,
         )
 
     @property
     def _groups(self) -> int | None:
         """How many persons the agreement says the owner has; None where it protects rows."""
         own = self._agreement.owners[self._name].records
-        return own if self._rows.protects.owns_many else None
+        return own if self._rows.units.protects.owns_many else None
 
     def charged(self, step: Step) -> Entry | None:
         """Return the ledger's entry of a step, where it has one."""
@@ -182,7 +182,7 @@ class Sums:
             adjacency=_ADJACENCY,
             ledger=self._ledger,
             noise=self._noise,
-            protects=self._rows.protects,
+            protects=self._rows.units.protects,
             once=True,
             alone=step.alone,
             groups=self._groups,

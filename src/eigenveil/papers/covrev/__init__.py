@@ -3,10 +3,10 @@
 from eigenveil.doors import lazy_names
 
 _HOMES = {
-    "adaptive": "AdaptiveCov ClippingThreshold NoiseBound PrivateRadius",
-    "baselines": "LapCov LaplacePCA ProjectedCov Projection SeparateCov ZeroCov on_basis",
-    "coinpress": "GAUSSIAN_TAILS LAPLACE_TAILS CoinPressCov",
-    "exponential": "BinghamDirection ExponentialCov ExponentialPCA draw_bingham",
+    "adaptive": "Adaptive ClippingThreshold NoiseBound PrivateRadius",
+    "baselines": "LapCov Laplace LaplaceComponents Projection Separate Zero on_basis",
+    "coinpress": "GAUSSIAN_TAILS LAPLACE_TAILS CoinPress",
+    "exponential": "BinghamDirection Exponential ExponentialComponents draw_bingham",
     "printed": "adaptive_cov gauss_cov lap_cov separate_cov separate_cov_pure symmetric",
 }
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

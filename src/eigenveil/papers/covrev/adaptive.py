@@ -61,8 +61,9 @@ Differences from the source
 """
 
 import math
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,9 +75,9 @@ from eigenveil.exact.histograms import norm_counts, rows_beyond, weighted_counts
 from eigenveil.exact.spectrum import eigenvalues
 from eigenveil.exact.symmetric import GaussianLaw
 from eigenveil.mechanisms.additive import GaussianNoise, LaplaceNoise, PrivateTrace, VectorNoise
-from eigenveil.mechanisms.gate import Gate, Mechanism
+from eigenveil.mechanisms.gate import Gate, Step
 from eigenveil.mechanisms.gauss import GaussCov, NoisyMatrix
-from eigenveil.mechanisms.registry import CovarianceEntry, Terms
+from eigenveil.mechanisms.registry import NOT_AN_OPTION, CovarianceMechanism
 from eigenveil.mechanisms.sparse_vector import SparseVector
 from eigenveil.numerics.cleaning import clean_eigenvalues
 from eigenveil.numerics.integers import FixedPoint, add, whole
@@ -86,7 +87,7 @@ from eigenveil.papers.covrev.baselines import LapCov, on_basis
 from eigenveil.papers.covrev.coinpress import GAUSSIAN_TAILS, LAPLACE_TAILS
 from eigenveil.privacy.accounting import compose, rho_of
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Cost
+from eigenveil.privacy.cost import Cost, Pure
 from eigenveil.privacy.guarantee import Numerics
 from eigenveil.rows.base import RowSource
 
@@ -182,18 +183,29 @@ BETA = 0.1  # failure probability of the accuracy bounds behind the threshold
 assert sum(SHARES) == 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdaptiveCov:
-    """The better of two mechanisms at a private threshold. Fields are public, never data."""
+@dataclass(frozen=True, kw_only=True)
+class Adaptive(CovarianceMechanism):
+    """`gauss` or `separate`, at a threshold found privately."""
 
-    name: ClassVar[str] = "adaptive"
-    threshold: ClippingThreshold
-    matrix: Mechanism[NoisyMatrix]  # drawn once or twice
-    values: VectorNoise
+    name = "adaptive"
+    about = "gauss or separate, at a threshold found privately"
+    source = "Dong, Liang, Yi 2022, AdaptiveCov"
+    numerics = Numerics.IDEALISED  # in one branch
+    reads_once = False
+    may_coincide = True
+    has_pure = True
+    n_columns: int = field(default=0, repr=False, metadata=NOT_AN_OPTION)
 
-    @classmethod
-    def gaussian(cls, mu: float, d: int) -> Self:
-        """Build it for zCDP: rho = mu^2/2, of which a pure step takes epsilon^2/2."""
+    @cached_property
+    def steps(self) -> tuple[ClippingThreshold, Step[NoisyMatrix], VectorNoise]:
+        """The threshold, the matrix, which is drawn once or twice, and the eigenvalues."""
+        if isinstance(self.strength, Pure):
+            return self._pure(self.epsilon, self.n_columns)
+        return self._gaussian(self.mu, self.n_columns)
+
+    @staticmethod
+    def _gaussian(mu: float, d: int) -> tuple[ClippingThreshold, GaussCov, GaussianNoise]:
+        """Return the steps in zCDP: rho = mu^2/2, of which a pure step takes epsilon^2/2."""
         radius, trace, search, final = (mu * math.sqrt(share) for share in SHARES)
         half = final * math.sqrt(0.5) * (1 - 2**-40)
         bounds, tails = moment_sensitivities(d, Adjacency.REPLACE_ONE), GAUSSIAN_TAILS
@@ -203,17 +215,15 @@ class AdaptiveCov:
             operator=GaussianLaw(d, scale).ceiling,
             values=scale * tails.vector(d, BETA / 4),
         )
-        built = cls(
-            threshold=_threshold(radius, GaussianNoise(mu=trace), search, noise),
-            matrix=GaussCov(mu=half),
-            values=GaussianNoise(mu=half),
-        )
-        assert rho_of(built.cost()) <= mu**2 / 2 * (1 + 1e-12)
-        return built
+        threshold = _threshold(radius, GaussianNoise(mu=trace), search, noise)
+        matrix, values = GaussCov(mu=half), GaussianNoise(mu=half)
+        whole = compose(threshold.cost(), matrix.cost(), values.cost())
+        assert rho_of(whole) <= mu**2 / 2 * (1 + 1e-12)
+        return threshold, matrix, values
 
-    @classmethod
-    def pure(cls, epsilon: float, d: int) -> Self:
-        """Build it for a pure epsilon, with Laplace noise throughout."""
+    @staticmethod
+    def _pure(epsilon: float, d: int) -> tuple[ClippingThreshold, LapCov, LaplaceNoise]:
+        """Return the steps for a pure epsilon, with Laplace noise throughout."""
         radius, trace, search, final = (epsilon * share for share in SHARES)
         half, tails = final / 2, LAPLACE_TAILS
         scale = moment_sensitivities(d, Adjacency.REPLACE_ONE)["l1"] / half
@@ -222,29 +232,27 @@ class AdaptiveCov:
             operator=scale * tails.operator(d, BETA / 4),
             values=2 / half * tails.vector(d, BETA / 4),
         )
-        return cls(
-            threshold=_threshold(radius, LaplaceNoise(epsilon=trace), search, noise),
-            matrix=LapCov(epsilon=half),
-            values=LaplaceNoise(epsilon=half),
-        )
+        threshold = _threshold(radius, LaplaceNoise(epsilon=trace), search, noise)
+        return threshold, LapCov(epsilon=half), LaplaceNoise(epsilon=half)
 
     def cost(self) -> Cost:
         """Return the cost of all steps; either way to spend the second half costs the same."""
-        return compose(self.threshold.cost(), self.matrix.cost(), self.values.cost())
+        return compose(*(step.cost() for step in self.steps))
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
         """Return the second moment in the caller's units; reads the rows three times."""
-        tau = self.threshold.run(source, clip, gate)
+        threshold, matrix, noise = self.steps
+        tau = threshold.run(source, clip, gate)
         moment = second_moment(source, replace(clip, row_norm=tau), gate.adjacency)
-        first = gate.draw(self.matrix, moment)
+        first = gate.draw(matrix, moment)
         noisy, basis = np.linalg.eigh(first.matrix)
         assert first.law is not None  # GaussCov and LapCov have one
         averaged = first.law.scaled(math.sqrt(0.5))
         if _separate_error(noisy, first.law, moment.trace_bound) < math.sqrt(averaged.energy):
-            values = gate.draw(self.values, eigenvalues(moment))
+            values = gate.draw(noise, eigenvalues(moment))
             released = on_basis(basis, values, moment.trace_bound)
         else:
-            second = gate.draw(self.matrix, moment)
+            second = gate.draw(matrix, moment)
             released = replace(
                 first,
                 matrix=(first.matrix + second.matrix) / 2,
@@ -283,25 +291,3 @@ def _separate_error(noisy: NDArray[np.float64], law: NoiseLaw, trace_bound: floa
     high = max(0.0, float(np.sum((noisy[kept] ** 2 - cleaned[kept] ** 2) / 2)))
     free = min(d, 3 * d ** (1 / 3)) * law.deviation**2
     return (math.sqrt(low + free) + math.sqrt(high + free)) / 2
-
-
-class Adaptive(CovarianceEntry):
-    """`gauss` or `separate`, at a threshold found privately."""
-
-    name = "adaptive"
-    about = "gauss or separate, at a threshold found privately"
-    source = "Dong, Liang, Yi 2022, AdaptiveCov"
-    numerics = Numerics.IDEALISED  # in one branch
-    reads_once = False
-    may_coincide = True
-
-    def gaussian(self, mu: float, terms: Terms) -> AdaptiveCov:
-        """Build the mechanism at a strength mu."""
-        return AdaptiveCov.gaussian(mu, terms.n_columns)
-
-    def pure(self, epsilon: float, terms: Terms) -> AdaptiveCov:
-        """Build the mechanism at a strength epsilon."""
-        return AdaptiveCov.pure(epsilon, terms.n_columns)
-
-
-ENTRY = Adaptive()

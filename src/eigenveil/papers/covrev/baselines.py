@@ -54,17 +54,17 @@ The zero matrix: what any covariance mechanism must beat.
 It releases nothing and costs nothing; its error is the Frobenius norm of S. Where noise drowns the
 data it is the best there is. Source: the baseline of Dong, Liang, Yi 2022 [CovRev], section 6.
 
-LaplacePCA: the leading eigenvectors of LapCov, a baseline at pure epsilon.
+LaplaceComponents: the leading eigenvectors of LapCov, a baseline at pure epsilon.
 
 .. math:: \hat V = \text{top-}k\,(S + E), \quad E \text{ as in LapCov}
 
-The noise is not isotropic and has the norm of d^2/(n epsilon) where that of `WishartPCA` has
+The noise is not isotropic and has the norm of d^2/(n epsilon) where that of `WishartComponents` has
 d^{3/2}/(n epsilon). Proof: docs/proofs/laplace.md.
 """
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,14 +78,14 @@ from eigenveil.exact.spectrum import eigenvalues
 from eigenveil.exact.symmetric import GaussianLaw, add_symmetric
 from eigenveil.mechanisms.additive import GaussianNoise, LaplaceNoise, NoisyVector, VectorNoise
 from eigenveil.mechanisms.components import NoisyComponents, leading
-from eigenveil.mechanisms.gate import Gate, Mechanism, MomentMechanism
+from eigenveil.mechanisms.gate import Gate, MomentMechanism, Step
 from eigenveil.mechanisms.gauss import GaussCov, NoisyMatrix
-from eigenveil.mechanisms.registry import ComponentEntry, CovarianceEntry, Terms
+from eigenveil.mechanisms.registry import ComponentMechanism, CovarianceMechanism
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import project_to_simplex
 from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.calibrate import noise_scale
-from eigenveil.privacy.cost import Composed, Cost, Gaussian, Pure
+from eigenveil.privacy.cost import Composed, Cost, Pure
 from eigenveil.privacy.guarantee import Numerics
 from eigenveil.rows.base import RowSource
 
@@ -113,52 +113,53 @@ class LapCov(MomentMechanism[NoisyMatrix]):
         return NoisyMatrix(noisy.to_float() * query.unit, deviation, law)
 
 
-class Laplace(CovarianceEntry):
+class Laplace(CovarianceMechanism):
     """A second moment with Laplace noise; a baseline."""
 
     proof: ClassVar[str] = "laplace"
     name = "laplace"
     about = "a baseline with Laplace noise"
     source = "Dong, Liang, Yi 2022, LapCov"
+    has_gaussian = False
+    has_pure = True
 
-    def pure(self, epsilon: float, terms: Terms) -> LapCov:
-        """Build the mechanism at a strength epsilon."""
-        return LapCov(epsilon=epsilon)
+    def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
+        """Draw once on the second moment of the rows."""
+        return LapCov(epsilon=self.epsilon).run(source, clip, gate)
 
 
-LAPLACE_ENTRY = Laplace()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeparateCov:
-    """Noisy eigenvalues on the eigenvectors of a noisy matrix. Fields are public, never data."""
+class Separate(CovarianceMechanism):
+    """Noisy eigenvalues on the eigenvectors of a noisy matrix."""
 
     proof: ClassVar[str] = "separate"
-    name: ClassVar[str] = "separate"
-    values: VectorNoise
-    vectors: Mechanism[NoisyMatrix]
+    name = "separate"
+    about = "eigenvalues and eigenvectors apart"
+    source = "Dong, Liang, Yi 2022, SeparateCov"
+    numerics = Numerics.IDEALISED
+    may_coincide = True
+    semidefinite = True
+    has_pure = True
 
-    @classmethod
-    def gaussian(cls, mu: float) -> Self:
-        """Build it with Gaussian noise: half of mu^2 each."""
-        values, vectors = split(mu, (0.5, 0.5))
-        return cls(values=GaussianNoise(mu=values), vectors=GaussCov(mu=vectors))
-
-    @classmethod
-    def pure(cls, epsilon: float) -> Self:
-        """Build it with Laplace noise: half of epsilon each."""
-        return cls(values=LaplaceNoise(epsilon=epsilon / 2), vectors=LapCov(epsilon=epsilon / 2))
+    @property
+    def steps(self) -> tuple[Step[NoisyMatrix], VectorNoise]:
+        """The matrix of the eigenvectors and the eigenvalues: half of mu^2, or of epsilon, each."""
+        if isinstance(self.strength, Pure):
+            half = self.epsilon / 2
+            return LapCov(epsilon=half), LaplaceNoise(epsilon=half)
+        values, vectors = split(self.mu, (0.5, 0.5))
+        return GaussCov(mu=vectors), GaussianNoise(mu=values)
 
     def cost(self) -> Cost:
         """Return the cost of both steps, composed."""
-        return compose(self.vectors.cost(), self.values.cost())
+        return compose(*(step.cost() for step in self.steps))
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
         """Return the second moment in the caller's units."""
         moment = second_moment(source, clip, gate.adjacency)
         spectrum = eigenvalues(moment)
-        noisy = gate.draw(self.vectors, moment)
-        values = gate.draw(self.values, spectrum)
+        matrix, noise = self.steps
+        noisy = gate.draw(matrix, moment)
+        values = gate.draw(noise, spectrum)
         _, basis = np.linalg.eigh(noisy.matrix)
         return on_basis(basis, values, moment.trace_bound)
 
@@ -173,49 +174,7 @@ def on_basis(basis: NDArray[np.float64], values: NoisyVector, trace_bound: float
     return NoisyMatrix((matrix + matrix.T) / 2, values.deviation, law)
 
 
-class Separate(CovarianceEntry):
-    """Noisy eigenvalues on the eigenvectors of a noisy matrix."""
-
-    proof: ClassVar[str] = "separate"
-    name = "separate"
-    about = "eigenvalues and eigenvectors apart"
-    source = "Dong, Liang, Yi 2022, SeparateCov"
-    numerics = Numerics.IDEALISED
-    may_coincide = True
-    semidefinite = True
-
-    def gaussian(self, mu: float, terms: Terms) -> SeparateCov:
-        """Build the mechanism at a strength mu."""
-        return SeparateCov.gaussian(mu)
-
-    def pure(self, epsilon: float, terms: Terms) -> SeparateCov:
-        """Build the mechanism at a strength epsilon."""
-        return SeparateCov.pure(epsilon)
-
-
-SEPARATE_ENTRY = Separate()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectedCov(MomentMechanism[NoisyMatrix]):
-    """GaussCov projected on the feasible set. Fields are public, never data."""
-
-    proof: ClassVar[str] = "projection"
-    name: ClassVar[str] = "projection"
-    exact: ClassVar[bool] = True
-    mu: float
-
-    def cost(self) -> Cost:
-        """Cost of one `perturb`: the projection is post-processing."""
-        return Gaussian(self.mu)
-
-    def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyMatrix:
-        """Return the projected second moment in the caller's units."""
-        noisy = GaussCov(mu=self.mu).perturb(query, noise)
-        return noisy.with_eigenvalues(lambda values: project_to_simplex(values, query.trace_bound))
-
-
-class Projection(CovarianceEntry):
+class Projection(MomentMechanism[NoisyMatrix], CovarianceMechanism):
     """A noisy second moment, projected to what rows within the bound allow."""
 
     proof: ClassVar[str] = "projection"
@@ -223,21 +182,24 @@ class Projection(CovarianceEntry):
     about = "projected to what rows within the bound allow"
     source = "Dong, Liang, Yi 2022, Appendix E"
     semidefinite = True
+    exact: ClassVar[bool] = True
 
-    def gaussian(self, mu: float, terms: Terms) -> ProjectedCov:
-        """Build the mechanism at a strength mu."""
-        return ProjectedCov(mu=mu)
+    def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyMatrix:
+        """Return the projected second moment in the caller's units."""
+        noisy = GaussCov(mu=self.mu).perturb(query, noise)
+        return noisy.with_eigenvalues(lambda values: project_to_simplex(values, query.trace_bound))
 
 
-PROJECTION_ENTRY = Projection()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZeroCov(MomentMechanism[NoisyMatrix]):
-    """No noise, no signal."""
+class Zero(MomentMechanism[NoisyMatrix], CovarianceMechanism):
+    """The zero matrix, which any other must beat."""
 
     proof: ClassVar[str] = "zero"
-    name: ClassVar[str] = "zero"
+    name = "zero"
+    about = "the zero matrix: the baseline to beat"
+    source = "the baseline to beat"
+    has_pure = True
+    may_coincide = True
+    semidefinite = True
     exact: ClassVar[bool] = True
 
     def cost(self) -> Cost:
@@ -249,59 +211,17 @@ class ZeroCov(MomentMechanism[NoisyMatrix]):
         return NoisyMatrix(np.zeros(query.value.units.shape), 0.0, None)
 
 
-class Zero(CovarianceEntry):
-    """The zero matrix, which any other must beat."""
-
-    proof: ClassVar[str] = "zero"
-    name = "zero"
-    about = "the zero matrix: the baseline to beat"
-    source = "the baseline to beat"
-    may_coincide = True
-    semidefinite = True
-
-    def gaussian(self, mu: float, terms: Terms) -> ZeroCov:
-        """Build the mechanism at a strength mu."""
-        return ZeroCov()
-
-    def pure(self, epsilon: float, terms: Terms) -> ZeroCov:
-        """Build the mechanism at a strength epsilon."""
-        return ZeroCov()
-
-
-ZERO_ENTRY = Zero()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaplacePCA(MomentMechanism[NoisyComponents]):
-    """Top eigenvectors of LapCov. Fields are public, never data."""
+class LaplaceComponents(MomentMechanism[NoisyComponents], ComponentMechanism):
+    """Leading directions of a second moment with Laplace noise; a baseline."""
 
     proof: ClassVar[str] = "laplace"
-    name: ClassVar[str] = "laplace"
+    name = "laplace"
+    about = "a baseline with Laplace noise"
+    source = "top of LapCov"
+    has_gaussian = False
+    has_pure = True
     exact: ClassVar[bool] = True
-    epsilon: float
-    n_components: int
-
-    def cost(self) -> Cost:
-        """Cost of one `perturb`: the eigenvectors are post-processing."""
-        return Pure(self.epsilon)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyComponents:
         """Return the leading components of the noisy second moment."""
         return leading(LapCov(epsilon=self.epsilon).perturb(query, noise), self.n_components)
-
-
-class LaplaceComponents(ComponentEntry):
-    """Leading directions of a second moment with Laplace noise; a baseline."""
-
-    proof: ClassVar[str] = "laplace"
-
-    name = "laplace"
-    about = "a baseline with Laplace noise"
-    source = "top of LapCov"
-
-    def pure(self, epsilon: float, terms: Terms) -> LaplacePCA:
-        """Build the mechanism at a strength epsilon."""
-        return LaplacePCA(epsilon=epsilon, n_components=terms.n_components)
-
-
-LAPLACE_COMPONENTS_ENTRY = LaplaceComponents()

@@ -33,7 +33,7 @@ Differences from the source
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ from eigenveil.exact.symmetric import GaussianLaw
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.gauss import GaussCov, NoisyMatrix
-from eigenveil.mechanisms.registry import CovarianceEntry, Terms
+from eigenveil.mechanisms.registry import CovarianceMechanism
 from eigenveil.numerics.spectral import map_eigenvalues
 from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.cost import Cost
@@ -101,19 +101,24 @@ SHARES = (0.01, 0.12, 0.12, 0.75)  # of mu^2: the number of rows, two rough step
 BETA = 0.01  # failure probability of the accuracy bounds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoinPressCov:
-    """Whiten, release, repeat. Fields are public, never data."""
+class CoinPress(CovarianceMechanism):
+    """Whitened steps, each with a tighter bound."""
 
-    name: ClassVar[str] = "coinpress"
-    rows: GaussianNoise
-    steps: tuple[GaussCov, ...]
+    name = "coinpress"
+    about = "bounds tightened step by step"
+    source = "Biswas, Dong, Kamath, Ullman 2020"
+    numerics = Numerics.IDEALISED
+    reads_once = False
 
-    @classmethod
-    def gaussian(cls, mu: float) -> Self:
-        """Build two rough steps, then one with most of the budget."""
-        rows, *steps = split(mu, SHARES)
-        return cls(rows=GaussianNoise(mu=rows), steps=tuple(GaussCov(mu=step) for step in steps))
+    @property
+    def rows(self) -> GaussianNoise:
+        """The noise on the number of rows."""
+        return GaussianNoise(mu=split(self.mu, SHARES)[0])
+
+    @property
+    def steps(self) -> tuple[GaussCov, ...]:
+        """Two rough steps, then one with most of the budget."""
+        return tuple(GaussCov(mu=mu) for mu in split(self.mu, SHARES)[1:])
 
     def cost(self) -> Cost:
         """Return the cost of all steps, composed."""
@@ -149,20 +154,3 @@ def _inverse_root(matrix: NDArray[np.float64], margin: float) -> NDArray[np.floa
 
 def _norm(matrix: NDArray[Any]) -> float:
     return float(np.linalg.norm(matrix, 2))
-
-
-class CoinPress(CovarianceEntry):
-    """Whitened steps, each with a tighter bound."""
-
-    name = "coinpress"
-    about = "bounds tightened step by step"
-    source = "Biswas, Dong, Kamath, Ullman 2020"
-    numerics = Numerics.IDEALISED
-    reads_once = False
-
-    def gaussian(self, mu: float, terms: Terms) -> CoinPressCov:
-        """Build the mechanism at a strength mu."""
-        return CoinPressCov.gaussian(mu)
-
-
-ENTRY = CoinPress()

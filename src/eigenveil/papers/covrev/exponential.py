@@ -36,7 +36,7 @@ Differences from the source
    The last direction is what remains, and free.
 4. The eigenvalues are made monotone, non-negative and bounded in sum by R^2: post-processing.
 
-ExponentialPCA: one direction after the other by the exponential mechanism on the sphere.
+ExponentialComponents: one direction after the other by the exponential mechanism on the sphere.
 
 Source: Chaudhuri, Sarwate, Sinha 2013 (PPCA, k directions at once) and Kapralov, Talwar 2013 (one
 after the other); the sampler and its strength are those of EMCov (`papers/covrev/exponential.py`).
@@ -63,8 +63,8 @@ Differences from the source
 """
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, Self
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,7 +81,11 @@ from eigenveil.mechanisms.components import NoisyComponents
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.gauss import NoisyMatrix
 from eigenveil.mechanisms.rank import possible_eigenvalues
-from eigenveil.mechanisms.registry import ComponentEntry, CovarianceEntry, Terms
+from eigenveil.mechanisms.registry import (
+    NOT_AN_OPTION,
+    ComponentMechanism,
+    CovarianceMechanism,
+)
 from eigenveil.messages import option
 from eigenveil.numerics.random import NoiseSource, normals, uniforms
 from eigenveil.papers.covrev.baselines import on_basis
@@ -172,50 +176,8 @@ def draw_directions(
     return directions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExponentialCov:
-    """Noisy eigenvalues on directions drawn one by one. Fields are public, never data."""
-
-    name: ClassVar[str] = "exponential"
-    values: VectorNoise
-    direction: BinghamDirection
-    n_columns: int
-
-    @classmethod
-    def concentrated(cls, mu: float, d: int) -> Self:
-        """Build it for zCDP: rho = mu^2/2, half of it for the eigenvalues."""
-        epsilon = mu * math.sqrt(2 / max(1, d - 1))  # (d - 1) epsilon^2/8 = rho/2
-        return cls(
-            values=GaussianNoise(mu=mu * math.sqrt(0.5) if d > 1 else mu),
-            direction=BinghamDirection(epsilon=epsilon, concentrated=True),
-            n_columns=d,
-        )
-
-    @classmethod
-    def pure(cls, epsilon: float, d: int) -> Self:
-        """Build it for a pure epsilon, half of it for the eigenvalues."""
-        each = epsilon / (2 * max(1, d - 1))
-        return cls(
-            values=LaplaceNoise(epsilon=epsilon / 2 if d > 1 else epsilon),
-            direction=BinghamDirection(epsilon=each, concentrated=False),
-            n_columns=d,
-        )
-
-    def cost(self) -> Cost:
-        """Return the eigenvalues and all directions but the last."""
-        directions = (self.direction.cost(),) * (self.n_columns - 1)
-        return Composed((self.values.cost(), *directions))
-
-    def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
-        """Return the second moment in the caller's units."""
-        moment = second_moment(source, clip, gate.adjacency)
-        values = gate.draw(self.values, eigenvalues(moment))
-        count = min(self.n_columns, source.n_columns)  # some may have been left out
-        directions = draw_directions(moment, self.direction, count, gate)
-        return on_basis(directions[:, ::-1], values, moment.trace_bound)
-
-
-class Exponential(CovarianceEntry):
+@dataclass(frozen=True, kw_only=True)
+class Exponential(CovarianceMechanism):
     """Noisy eigenvalues on eigenvectors drawn from the sphere."""
 
     name = "exponential"
@@ -225,54 +187,67 @@ class Exponential(CovarianceEntry):
     may_coincide = True
     slow = True
     semidefinite = True
+    has_pure = True
+    n_columns: int = field(default=0, repr=False, metadata=NOT_AN_OPTION)
 
-    def gaussian(self, mu: float, terms: Terms) -> ExponentialCov:
-        """Build the mechanism at a strength mu."""
-        return ExponentialCov.concentrated(mu, terms.n_columns)
+    @property
+    def steps(self) -> tuple[VectorNoise, BinghamDirection]:
+        """The eigenvalues, which half of rho or epsilon buys, and a direction."""
+        d = self.n_columns
+        if isinstance(self.strength, Pure):
+            epsilon, each = self.epsilon, self.epsilon / (2 * max(1, d - 1))
+            values = LaplaceNoise(epsilon=epsilon / 2 if d > 1 else epsilon)
+            return values, BinghamDirection(epsilon=each, concentrated=False)
+        mu = self.mu
+        each = mu * math.sqrt(2 / max(1, d - 1))  # (d - 1) epsilon^2/8 = rho/2
+        noise = GaussianNoise(mu=mu * math.sqrt(0.5) if d > 1 else mu)
+        return noise, BinghamDirection(epsilon=each, concentrated=True)
 
-    def pure(self, epsilon: float, terms: Terms) -> ExponentialCov:
-        """Build the mechanism at a strength epsilon."""
-        return ExponentialCov.pure(epsilon, terms.n_columns)
+    def cost(self) -> Cost:
+        """Return the eigenvalues and all directions but the last."""
+        values, direction = self.steps
+        return Composed((values.cost(), *(direction.cost(),) * (self.n_columns - 1)))
 
-
-EXPONENTIAL_ENTRY = Exponential()
+    def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
+        """Return the second moment in the caller's units."""
+        moment = second_moment(source, clip, gate.adjacency)
+        noise, direction = self.steps
+        values = gate.draw(noise, eigenvalues(moment))
+        count = min(self.n_columns, source.n_columns)  # some may have been left out
+        directions = draw_directions(moment, direction, count, gate)
+        return on_basis(directions[:, ::-1], values, moment.trace_bound)
 
 
 VALUE_SHARE = 0.1  # of a pure epsilon, or of rho
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExponentialPCA:
-    """Directions drawn one by one, then their second moments. Fields are public, never data."""
+class ExponentialComponents(ComponentMechanism):
+    """Directions drawn one after the other from the sphere."""
 
-    name: ClassVar[str] = "exponential"
-    direction: BinghamDirection
-    values: VectorNoise
-    n_components: int
+    name = "exponential"
+    about = "one direction after the other, on the sphere"
+    source = "Chaudhuri et al. 2013; Kapralov, Talwar 2013"
+    numerics = Numerics.IDEALISED
+    pays_per_component = True
+    may_coincide = True
+    slow = True
+    has_pure = True
 
-    @classmethod
-    def pure(cls, epsilon: float, k: int) -> Self:
-        """Build the mechanism for a pure epsilon."""
-        return cls(
-            direction=BinghamDirection(epsilon=(1 - VALUE_SHARE) * epsilon / k, concentrated=False),
-            values=LaplaceNoise(epsilon=VALUE_SHARE * epsilon),
-            n_components=k,
-        )
-
-    @classmethod
-    def concentrated(cls, mu: float, k: int) -> Self:
-        """Build the mechanism for zCDP, rho = mu^2/2."""
-        epsilon = 2 * mu * math.sqrt((1 - VALUE_SHARE) / k)  # k epsilon^2/8 = 0.9 rho
-        return cls(
-            direction=BinghamDirection(epsilon=epsilon, concentrated=True),
-            values=GaussianNoise(mu=mu * math.sqrt(VALUE_SHARE)),
-            n_components=k,
-        )
+    @property
+    def steps(self) -> tuple[BinghamDirection, VectorNoise]:
+        """A direction, and the second moments along all of them."""
+        k, share = self.n_components, VALUE_SHARE
+        if isinstance(self.strength, Pure):
+            direction = BinghamDirection(epsilon=(1 - share) * self.epsilon / k, concentrated=False)
+            return direction, LaplaceNoise(epsilon=share * self.epsilon)
+        epsilon = 2 * self.mu * math.sqrt((1 - share) / k)  # k epsilon^2/8 = 0.9 rho
+        direction = BinghamDirection(epsilon=epsilon, concentrated=True)
+        return direction, GaussianNoise(mu=self.mu * math.sqrt(share))
 
     def cost(self) -> Cost:
         """Return all directions and their second moments."""
-        directions = (self.direction.cost(),) * self.n_components
-        return Composed((*directions, self.values.cost()))
+        direction, values = self.steps
+        return Composed((*(direction.cost(),) * self.n_components, values.cost()))
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
         """Return components in the order they were drawn, second moments in the caller's units."""
@@ -281,8 +256,9 @@ class ExponentialPCA:
                 option("n_components"), " must be between 1 and the number of columns"
             )
         moment = second_moment(source, clip, gate.adjacency)
-        directions = draw_directions(moment, self.direction, self.n_components, gate)
-        noisy = gate.draw(self.values, along_with_rest(moment, directions.T))
+        direction, noise = self.steps
+        directions = draw_directions(moment, direction, self.n_components, gate)
+        noisy = gate.draw(noise, along_with_rest(moment, directions.T))
         values = possible_eigenvalues(noisy.values[:-1], moment.trace_bound)
         trace = min(moment.trace_bound, float(values.sum()) + max(0.0, float(noisy.values[-1])))
         return NoisyComponents(
@@ -303,29 +279,6 @@ class ExponentialPCA:
             return np.ones(values.size)
         level = max(0.0, (trace - float(values.sum())) / others)
         gap = np.maximum(values - level, 0.0) / moment.unit
-        strength = self.direction.epsilon / moment.sensitivity("nuclear")
+        strength = self.steps[0].epsilon / moment.sensitivity("nuclear")
         with np.errstate(divide="ignore"):
             return np.asarray(np.maximum(0.0, 1 - others / (2 * strength * gap)))
-
-
-class ExponentialComponents(ComponentEntry):
-    """Directions drawn one after the other from the sphere."""
-
-    name = "exponential"
-    about = "one direction after the other, on the sphere"
-    source = "Chaudhuri et al. 2013; Kapralov, Talwar 2013"
-    numerics = Numerics.IDEALISED
-    pays_per_component = True
-    may_coincide = True
-    slow = True
-
-    def gaussian(self, mu: float, terms: Terms) -> ExponentialPCA:
-        """Build the version for zCDP, rho = mu^2/2."""
-        return ExponentialPCA.concentrated(mu, terms.n_components)
-
-    def pure(self, epsilon: float, terms: Terms) -> ExponentialPCA:
-        """Build the mechanism at a strength epsilon."""
-        return ExponentialPCA.pure(epsilon, terms.n_components)
-
-
-EXPONENTIAL_COMPONENTS_ENTRY = ExponentialComponents()

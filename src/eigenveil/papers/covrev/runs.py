@@ -15,9 +15,9 @@ from eigenveil.datasets.generators import zipf_norms
 from eigenveil.exact.bounded import Bounded
 from eigenveil.exact.clip import Clip
 from eigenveil.exact.gram import second_moment
-from eigenveil.mechanisms.cleaned import AdaptiveCleanedCov, CleanedCov
+from eigenveil.mechanisms.cleaned import AdaptiveCleaned, Cleaned
 from eigenveil.mechanisms.wishart import WishartCov
-from eigenveil.papers.covrev.exponential import ExponentialCov
+from eigenveil.papers.covrev.exponential import Exponential
 from eigenveil.papers.covrev.printed import (
     adaptive_cov,
     gauss_cov,
@@ -29,6 +29,7 @@ from eigenveil.papers.figure import Settings
 from eigenveil.papers.runner import Stored
 from eigenveil.papers.simulation import gate, simulate
 from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.rows.open import open_rows
 
 Matrix = NDArray[np.float64]
@@ -100,11 +101,11 @@ def _concentrated(table: _Table, at: Settings, seed: int) -> dict[str, float]:
         "AdaptiveCov": adaptive_cov(table.norms, table.moment, rho, rng),
         "AdaptiveCov, tuned": adaptive_cov(table.norms, table.moment, rho, rng, tuned=True),
         "zero": np.zeros_like(table.truth),
-        "cleaned": table.draw(CleanedCov(mu=mu), seed),
-        "adaptive-cleaned": table.run(AdaptiveCleanedCov.gaussian(mu), seed),
+        "cleaned": table.draw(Cleaned(strength=Gaussian(mu)), seed),
+        "adaptive-cleaned": table.run(AdaptiveCleaned(strength=Gaussian(mu)), seed),
     }
     if d <= at["emcov_up_to"]:
-        found["EMCov"] = table.run(ExponentialCov.concentrated(mu, d), seed)
+        found["EMCov"] = table.run(Exponential(strength=Gaussian(mu), n_columns=d), seed)
     return table.errors(found)
 
 
@@ -119,7 +120,7 @@ def _pure(table: _Table, at: Settings, seed: int) -> dict[str, float]:
         "wishart": table.draw(WishartCov(epsilon=epsilon), seed),
     }
     if d <= at["emcov_up_to"]:
-        found["EMCov"] = table.run(ExponentialCov.pure(epsilon, d), seed)
+        found["EMCov"] = table.run(Exponential(strength=Pure(epsilon), n_columns=d), seed)
     return table.errors(found)
 
 

@@ -3,7 +3,7 @@
 from eigenveil.doors import lazy_names
 
 _HOMES = {
-    "dp_pca": "TruncatedMeanPCA",
-    "shuffled_oja": "ShuffledOjaPCA ShuffledRecords shuffled_records",
+    "dp_pca": "DPPCA",
+    "shuffled_oja": "ShuffledOja ShuffledRecords shuffled_records",
 }
 __all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -10,8 +10,8 @@ Differences from the source: those of `boxed-oja`, which this is for one column.
 """
 
 import math
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,20 +20,34 @@ from eigenveil.exact.batches import Records
 from eigenveil.exact.clip import Clip
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.gate import Gate
-from eigenveil.mechanisms.one_pass import OnePassEntry, Schedule
-from eigenveil.mechanisms.registry import Terms
+from eigenveil.mechanisms.registry import NOT_AN_OPTION
 from eigenveil.messages import option
 from eigenveil.papers.kpca.boxed_oja import Boxed
 from eigenveil.papers.kpca.truncated_mean import ADVANCED_UP_TO, Composition, TruncatedMean
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TruncatedMeanPCA(Boxed):
-    """One direction by truncated means. Fields are public, never data."""
+@dataclass(frozen=True, kw_only=True)
+class DPPCA(Boxed):
+    """One component by truncated means of batches.
 
-    name: ClassVar[str] = "dp-pca"
+    Attributes
+    ----------
+    composition : {"advanced", "basic"}, optional
+        Over coordinates; by default the advanced one as far as it holds.
+
+    """
+
+    name = "dp-pca"
+    about = "a paper's truncated means; one component, many rows"
+    source = "Liu, Kong, Jain, Oh 2022, Appendix E"
+    otherwise = "oja"
+    pays_per_component = True
+    unpredicted = "is not predicted: 'oja' needs fewer rows and lost a hundredth as much"
+    composition: Composition | None = None
+    n_components: int = field(default=1, repr=False, metadata=NOT_AN_OPTION)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.n_components != 1:
             raise InvalidParameterError(
                 "'dp-pca' finds one component: use ",
@@ -41,26 +55,11 @@ class TruncatedMeanPCA(Boxed):
                 " or 'adaptive-oja' for more",
             )
 
-    @classmethod
-    def build(
-        cls,
-        epsilon: float,
-        delta: float,
-        n_components: int = 1,
-        *,
-        composition: Composition = "advanced",
-        batch_size: int | None = None,
-        schedule: Schedule | None = None,
-    ) -> Self:
-        """Build the method for an allotment of `printed_cost`."""
-        mean = TruncatedMean.build(epsilon, delta, composition)
-        return cls(
-            mu=mean.noise.mu,
-            n_components=n_components,
-            batch_size=batch_size,
-            schedule=schedule,
-            mean=mean,
-        )
+    @cached_property
+    def mean(self) -> TruncatedMean:
+        """The mean of a batch."""
+        composition: Composition = "advanced" if self.epsilon <= ADVANCED_UP_TO else "basic"
+        return TruncatedMean.build(self.epsilon, self.delta, self.composition or composition)
 
     def direction(
         self, records: Records, clip: Clip, gate: Gate, away: NDArray[np.float64]
@@ -89,38 +88,3 @@ def _outside(basis: NDArray[np.float64], away: NDArray[np.float64]) -> NDArray[n
     """Return a unit column orthogonal to the rows of ``away``, which rounding may have moved."""
     outside = basis - away.T @ (away @ basis)
     return np.asarray(outside / np.linalg.norm(outside))
-
-
-@dataclass(frozen=True, kw_only=True)
-class DPPCA(OnePassEntry):
-    """One component by truncated means of batches.
-
-    Attributes
-    ----------
-    composition : {"advanced", "basic"}, optional
-        Over coordinates; by default the advanced one as far as it holds.
-
-    """
-
-    name = "dp-pca"
-    about = "a paper's truncated means; one component, many rows"
-    source = "Liu, Kong, Jain, Oh 2022, Appendix E"
-    needs_delta = True
-    pays_per_component = True
-    unpredicted = "is not predicted: 'oja' needs fewer rows and lost a hundredth as much"
-    composition: Composition | None = None
-
-    def gaussian(self, mu: float, terms: Terms) -> TruncatedMeanPCA:
-        """Build the mechanism; its strength is an epsilon."""
-        composition: Composition = "advanced" if mu <= ADVANCED_UP_TO else "basic"
-        return TruncatedMeanPCA.build(
-            mu,
-            terms.delta(self.name, "oja"),
-            terms.n_components,
-            composition=self.composition or composition,
-            batch_size=self.batch_size,
-            schedule=self.schedule,
-        )
-
-
-ENTRY = DPPCA()

@@ -32,9 +32,9 @@ Differences from the source
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,13 +47,13 @@ from eigenveil.exact.updates import update_blocks, update_sum
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.components import NoisyComponents
 from eigenveil.mechanisms.gate import Gate
-from eigenveil.mechanisms.registry import ComponentEntry, Terms
+from eigenveil.mechanisms.registry import NOT_AN_OPTION, BuildContext, ComponentMechanism
 from eigenveil.messages import option
 from eigenveil.numerics.random import NoiseSource, normals
 from eigenveil.numerics.spectral import signed
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.calibrate import noise_scale
-from eigenveil.privacy.cost import Approx, Cost
+from eigenveil.privacy.cost import Allotment, Approx, Cost, Pure
 from eigenveil.privacy.guarantee import Numerics
 from eigenveil.privacy.shuffling import local_mu
 from eigenveil.rows.base import RowSource
@@ -109,14 +109,14 @@ def shuffled_records(
         # With what rounding x'w to 2^-b adds to the first sum.
         sensitivity = 1 + view.skew + 2.0**-FRACTION_BITS
         in_order = partial(_rows, records, clip, away, order)
-    return ShuffledRecords(
+    return ShuffledRecords.over(
+        records,
         value=first.value,
         sensitivities={"l2": sensitivity},
         adjacency=adjacency,
         unit=clip.radius**2,
         count=len(order),
         exact=False,  # products are floats
-        records=records.records,
         start=start,
         away=away,
         in_order=in_order,
@@ -174,31 +174,60 @@ class NoisyDirection:
     deviation: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShuffledOjaPCA:
-    """Noise on the product with every record. Fields are public, never data.
+@dataclass(frozen=True, kw_only=True)
+class ShuffledOja(ComponentMechanism):
+    """One component by one record at a time, in a secret random order.
 
-    ``n_records`` is the number of records, on which the noise depends; another one is refused.
+    Attributes
+    ----------
+    rate : {"mean", "harmonic"}
+        The learning rate; the second is that of the papers' experiments.
+
     """
 
-    name: ClassVar[str] = "shuffled-oja"
-    exact: ClassVar[bool] = False
-    epsilon: float
-    delta: float
-    n_records: int
-    n_components: int = 1
+    name = "shuffled-oja"
+    about = "a paper's shuffled records; one component"
+    source = "Liu et al. 2022, DP-Ojas; amplification: Feldman, McMillan, Talwar 2021"
+    numerics = Numerics.IDEALISED
+    reads_once = False
+    unit_rows = True
+    batches = True
+    needs_delta = True
+    pays_per_component = True
+    unpredicted = "is not predicted: 'oja' lost a hundredth as much wherever both were tried"
     rate: Literal["mean", "harmonic"] = "mean"
+    exact: ClassVar[bool] = False
+    n_components: int = field(default=1, repr=False, metadata=NOT_AN_OPTION)
+    delta: float = field(default=0.0, repr=False, metadata=NOT_AN_OPTION)
+    n_records: int = field(default=0, repr=False, metadata=NOT_AN_OPTION)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.n_components != 1:
             raise InvalidParameterError(
                 "'shuffled-oja' finds one component: use ",
                 option("mechanism", "deflation"),
                 " for more",
             )
-        if self.rate not in ("mean", "harmonic"):
-            raise InvalidParameterError("rate must be 'mean' or 'harmonic'")
-        local_mu(self.epsilon, self.delta, self.n_records)  # refuses too few records
+        if self.n_records:
+            local_mu(self.epsilon, self.delta, self.n_records)  # refuses too few records
+
+    def at(self, strength: Allotment, context: BuildContext) -> Self:
+        """Return the mechanism that runs at a strength, the mu of which is an epsilon."""
+        if context.n_rows is None:
+            raise InvalidDataError(
+                "'shuffled-oja' must know the number of rows: give a table that can be read twice, "
+                "or choose ",
+                option("mechanism", "oja"),
+            )
+        delta = context.delta(self.name, "oja")
+        found = super().at(strength, context)
+        return replace(
+            found,
+            strength=Pure(found.mu),
+            delta=delta if context.alone else delta / 2,  # the rest is for the centre
+            n_records=context.n_rows,
+        )
 
     def cost(self) -> Cost:
         """Return the cost of the whole pass."""
@@ -265,7 +294,7 @@ class ShuffledOjaPCA:
         if records is None:
             raise InvalidDataError("the table has no rows: check the file, the filter or the path")
         found = self._pass(records, clip, gate, np.empty((0, d)))
-        bounded = not source.holds_matrices  # rows: their trace is at most the bound
+        bounded = not source.schema.holds_matrices  # rows: their trace is at most the bound
         trace = clip.row_norm**2 if bounded else max(0.0, found.eigenvalue)
         level = max(0.0, trace - found.eigenvalue) / max(1, d - 1)
         return NoisyComponents(
@@ -313,47 +342,3 @@ def _noise(
     for first in range(0, query.count, size):
         draws = normals(noise, (min(size, query.count - first), d))
         yield from beside(query.away, scale * draws)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShuffledOja(ComponentEntry):
-    """One component by one record at a time, in a secret random order.
-
-    Attributes
-    ----------
-    rate : {"mean", "harmonic"}
-        The learning rate; the second is that of the papers' experiments.
-
-    """
-
-    name = "shuffled-oja"
-    about = "a paper's shuffled records; one component"
-    source = "Liu et al. 2022, DP-Ojas; amplification: Feldman, McMillan, Talwar 2021"
-    numerics = Numerics.IDEALISED
-    reads_once = False
-    unit_rows = True
-    batches = True
-    needs_delta = True
-    pays_per_component = True
-    unpredicted = "is not predicted: 'oja' lost a hundredth as much wherever both were tried"
-    rate: Literal["mean", "harmonic"] = "mean"
-
-    def gaussian(self, mu: float, terms: Terms) -> ShuffledOjaPCA:
-        """Build the mechanism; its strength is an epsilon."""
-        if terms.n_rows is None:
-            raise InvalidDataError(
-                "'shuffled-oja' must know the number of rows: give a table that can be read twice, "
-                "or choose ",
-                option("mechanism", "oja"),
-            )
-        delta = terms.delta(self.name, "oja")
-        return ShuffledOjaPCA(
-            epsilon=mu,
-            delta=delta if terms.alone else delta / 2,  # the rest is for the centre
-            n_records=terms.n_rows,
-            n_components=terms.n_components,
-            rate=self.rate,
-        )
-
-
-ENTRY = ShuffledOja()

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from eigenveil.exceptions import EigenveilError
 from eigenveil.federated import weights
 from eigenveil.federated.aggregate import leading_basis
-from eigenveil.mechanisms.analyze_gauss import SphericalPCA
-from eigenveil.mechanisms.oja import OjaPCA
+from eigenveil.mechanisms.analyze_gauss import Spherical
+from eigenveil.mechanisms.oja import Oja
 from eigenveil.numerics.metrics import captured_variance, subspace_distance
 from eigenveil.numerics.spectral import top_eigenpairs
 from eigenveil.papers.claims import SIMILAR, Claim, above, below, falls, near, rises
@@ -28,6 +28,7 @@ from eigenveil.papers.runner import Stored
 from eigenveil.papers.simulation import UNIT_ROWS, gaussian_strength, simulate
 from eigenveil.papers.spiked.figures import draw_rows
 from eigenveil.papers.spiked.model import SpikedModel
+from eigenveil.privacy.cost import Gaussian
 
 Matrix = NDArray[np.float64]
 _PAPER = "Li, Cai, Xia, Zhang 2024"
@@ -51,7 +52,7 @@ def _sent(client: Client, seed: int, *, shuffled: bool) -> dict[str, Matrix]:
     k, n = client.model.rank, len(client.rows)
     noisy = noisy_projector(client, seed)
     exact = noisy_projector(client, seed + 1, "exact")
-    spherical = SphericalPCA(mu=_half(client), n_components=k)
+    spherical = Spherical(strength=Gaussian(_half(client)), n_components=k)
     found = {
         "noisy projector": noisy,
         "printed": top_eigenpairs(noisy, k)[1].T,
@@ -62,7 +63,7 @@ def _sent(client: Client, seed: int, *, shuffled: bool) -> dict[str, Matrix]:
         found["Fed-DP-Oja"] = fed_dp_oja(client, seed + 3, UNIT_ROWS)
     else:
         size = -(-n // _BATCHES)
-        oja = OjaPCA(mu=_half(client), n_components=k, batch_size=size)
+        oja = Oja(strength=Gaussian(_half(client)), n_components=k, batch_size=size)
         found["Fed-DP-Oja"] = simulate(oja, client.rows, seed + 3).components.T
     return found
 
@@ -84,8 +85,8 @@ def _received(clients: Sequence[Client], seed: int, *, shuffled: bool = True) ->
     average = np.mean([one["noisy projector"] for one in sent], axis=0)
     pooled = np.concatenate([one.rows for one in clients])
     weakest = min(map(_half, clients))
-    local = SphericalPCA(mu=weakest / math.sqrt(len(pooled)), n_components=k)
-    one_noise = SphericalPCA(mu=weakest, n_components=k)
+    local = Spherical(strength=Gaussian(weakest / math.sqrt(len(pooled))), n_components=k)
+    one_noise = Spherical(strength=Gaussian(weakest), n_components=k)
     return {
         "Fed-DP-PCA": basis("printed", psi),
         "equal weights": basis("printed", same),

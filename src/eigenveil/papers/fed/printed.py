@@ -16,11 +16,12 @@ from eigenveil.exact.clip import Clip
 from eigenveil.federated import weights
 from eigenveil.federated.aggregate import Assembled, assembled, leading_basis
 from eigenveil.numerics.spectral import top_eigenpairs
-from eigenveil.papers.dppca.shuffled_oja import ShuffledOjaPCA
+from eigenveil.papers.dppca.shuffled_oja import ShuffledOja
 from eigenveil.papers.fed.client import SpikedClient
-from eigenveil.papers.kpca.deflation import DeflationPCA
+from eigenveil.papers.kpca.deflation import Deflation
 from eigenveil.papers.simulation import gate, simulate
 from eigenveil.papers.spiked.model import SpikedModel
+from eigenveil.privacy.cost import Pure
 from eigenveil.rows.open import open_rows
 
 Matrix = NDArray[np.float64]
@@ -99,6 +100,6 @@ def fed_dp_oja(client: Client, seed: int, clip: Clip) -> Matrix:
     components are deflated. Too few rows are refused.
     """
     k, n = client.model.rank, len(client.rows)
-    inner = ShuffledOjaPCA(epsilon=client.epsilon / 2, delta=client.delta / 2, n_records=n // k)
-    method = inner if k == 1 else DeflationPCA(inner=inner, n_components=k)
+    inner = ShuffledOja(strength=Pure(client.epsilon / 2), delta=client.delta / 2, n_records=n // k)
+    method = inner if k == 1 else Deflation(inner=inner, n_components=k)
     return np.asarray(simulate(method, client.rows, seed, clip).components.T)

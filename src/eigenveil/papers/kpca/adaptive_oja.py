@@ -1,4 +1,4 @@
-r"""AdaptiveOjaPCA: one-pass Oja whose noise follows how far the records are from what is expected.
+r"""AdaptiveOja: one-pass Oja whose noise follows how far the records are from what is expected.
 
 Source: Düngler, Sanyal [kPCA], Algorithm 2 (AdaDPO), with PrivRange and TruncatedMean.
 
@@ -22,7 +22,7 @@ Differences from the source
 
 The source as it is printed is `boxed-oja`.
 
-TangentOjaPCA: `adaptive-oja` until the components settle, then only what turns them.
+TangentOja: `adaptive-oja` until the components settle, then only what turns them.
 
 Source: Düngler, Sanyal [kPCA], Algorithm 3 (TAdaDPO), warm-started by Algorithm 2 on disjoint
 records.
@@ -40,8 +40,8 @@ directions stay where they are, not after a number of records that the spectrum 
 """
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, Self
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 from eigenveil.exact.basis_products import BasisProduct
 from eigenveil.exact.batches import Records
@@ -51,8 +51,8 @@ from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.median_of_means import PrivateQuantile
-from eigenveil.mechanisms.one_pass import OnePass, OnePassEntry, OnePassState, Schedule
-from eigenveil.mechanisms.registry import Terms
+from eigenveil.mechanisms.one_pass import OnePass, OnePassState
+from eigenveil.mechanisms.registry import NOT_AN_OPTION
 from eigenveil.messages import option
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost, Gaussian
@@ -63,31 +63,25 @@ _SCALES = 16.0  # of the search's noise: what a bracket beyond all records shoul
 _MOST_DOUBT = 3.0  # about the image, over the variance of its noise, with which its values stay
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdaptiveOjaPCA(OnePass):
-    """A private radius about the image, then noisy means. Fields are public, never data."""
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveOja(OnePass):
+    """Private Oja whose noise follows how far records lie from what is expected.
 
-    name: ClassVar[str] = "adaptive-oja"
+    Its strength is that of the means, ``search`` the epsilon of the quantile.
+    """
+
+    name = "adaptive-oja"
+    about = "oja, at ranges found privately"
+    source = "Düngler, Sanyal, Algorithm 2 (AdaDPO), about the released image"
+    streams = True
     level: ClassVar[float] = 0.75  # of the quantile; lower where records are few
-    epsilon: float
 
-    @classmethod
-    def build(
-        cls,
-        mu: float,
-        k: int,
-        *,
-        batch_size: int | None = None,
-        schedule: Schedule | None = None,
-    ) -> Self:
-        """Build the method for k components; ``mu`` is that of the means."""
-        return cls(
-            mu=mu,
-            epsilon=_RANGE * mu,
-            n_components=k,
-            batch_size=batch_size,
-            schedule=schedule,
-        )
+    search: float = field(default=0.0, repr=False, metadata=NOT_AN_OPTION)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.strength is not None and not self.search:  # it stays where a mean gets less
+            object.__setattr__(self, "search", _RANGE * self.mu)
 
     def cost(self) -> Cost:
         """Return the cost of both steps on one batch, and so on all."""
@@ -100,11 +94,11 @@ class AdaptiveOjaPCA(OnePass):
     @property
     def _enough(self) -> int:
         """Records that a median needs."""
-        return math.ceil(4 * _SCALES / self.epsilon)
+        return math.ceil(4 * _SCALES / self.search)
 
     def _quantile(self, records: int) -> PrivateQuantile:
-        level = min(self.level, max(0.5, 1 - 2 * _SCALES / (records * self.epsilon)))
-        return PrivateQuantile(epsilon=self.epsilon, level=level)
+        level = min(self.level, max(0.5, 1 - 2 * _SCALES / (records * self.search)))
+        return PrivateQuantile(epsilon=self.search, level=level)
 
     def view(self, iterate: OnePassState) -> BasisProduct:
         """Return what a step looks at."""
@@ -137,31 +131,14 @@ class AdaptiveOjaPCA(OnePass):
         return float(counts.unit * 2.0 ** (-found / 2))
 
 
-class AdaptiveOja(OnePassEntry):
-    """Private Oja whose noise follows how far records lie from what is expected."""
-
-    name = "adaptive-oja"
-    about = "oja, at ranges found privately"
-    source = "Düngler, Sanyal, Algorithm 2 (AdaDPO), about the released image"
-    streams = True
-
-    def gaussian(self, mu: float, terms: Terms) -> AdaptiveOjaPCA:
-        """Build the mechanism at a strength mu."""
-        return AdaptiveOjaPCA.build(
-            mu, terms.n_components, batch_size=self.batch_size, schedule=self.schedule
-        )
-
-
-ADAPTIVE_OJA_ENTRY = AdaptiveOja()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TangentOjaPCA(AdaptiveOjaPCA):
-    """Tangent updates after a warm start. Fields are public, never data."""
+class TangentOja(AdaptiveOja):
+    """`adaptive-oja` until components settle, then only what turns them."""
 
     proof: ClassVar[str] = "tangent_oja"
-    name: ClassVar[str] = "tangent-oja"
-    # Values of the warm start decide how long later steps are: records are pulled in less.
+    name = "tangent-oja"
+    about = "adaptive-oja, then tangent steps"
+    source = "Düngler, Sanyal, Algorithm 3 (TAdaDPO)"
+    streams = True
     level: ClassVar[float] = 0.9
 
     def view(self, iterate: OnePassState) -> BasisProduct:
@@ -173,23 +150,4 @@ class TangentOjaPCA(AdaptiveOjaPCA):
         settled = columns == self.n_components < self.width(d)
         if settled and not _MOST_DOUBT * iterate.noise_variance < iterate.doubt < math.inf:
             return BasisProduct(iterate.basis, tangent=True)
-        return AdaptiveOjaPCA.view(self, iterate)
-
-
-class TangentOja(OnePassEntry):
-    """`adaptive-oja` until components settle, then only what turns them."""
-
-    proof: ClassVar[str] = "tangent_oja"
-    name = "tangent-oja"
-    about = "adaptive-oja, then tangent steps"
-    source = "Düngler, Sanyal, Algorithm 3 (TAdaDPO)"
-    streams = True
-
-    def gaussian(self, mu: float, terms: Terms) -> TangentOjaPCA:
-        """Build the mechanism at a strength mu."""
-        return TangentOjaPCA.build(
-            mu, terms.n_components, batch_size=self.batch_size, schedule=self.schedule
-        )
-
-
-TANGENT_OJA_ENTRY = TangentOja()
+        return AdaptiveOja.view(self, iterate)

@@ -1,4 +1,4 @@
-r"""BoxedOjaPCA: one-pass Oja by means in a box, as AdaDPO is printed.
+r"""BoxedOja: one-pass Oja by means in a box, as AdaDPO is printed.
 
 Source: Düngler, Sanyal [kPCA], Algorithm 2 (AdaDPO), with PrivRange and TruncatedMean.
 
@@ -29,7 +29,8 @@ Differences from the source
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -42,25 +43,44 @@ from eigenveil.exact.updates import update_sum
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.additive import GaussianNoise, NoisyVector
 from eigenveil.mechanisms.gate import Gate
-from eigenveil.mechanisms.one_pass import OnePass, OnePassEntry, OnePassState, Schedule
-from eigenveil.mechanisms.registry import Terms
+from eigenveil.mechanisms.one_pass import OnePass, OnePassState
+from eigenveil.mechanisms.registry import NOT_AN_OPTION, BuildContext
 from eigenveil.papers.kpca.truncated_mean import TruncatedMean, boxed_mean, halves, root_spread
 from eigenveil.privacy.accounting import split
-from eigenveil.privacy.cost import Cost
+from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
 from eigenveil.text import plural
 
 Centre = Literal["mean", "histograms"]
 _ROUGH = 0.1  # of mu^2 for a centre that is a mean
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Boxed(OnePass):
     """Means of AQ in a box. Fields are public, never data.
 
     Directions ``away``, which are orthonormal rows and released, are left out of the records.
     """
 
-    mean: TruncatedMean
+    needs_delta = True
+    otherwise: ClassVar[str]  # to choose without a delta
+    delta: float = field(default=0.0, repr=False, metadata=NOT_AN_OPTION)
+
+    def at(self, strength: Allotment, context: BuildContext) -> Self:
+        """Return the method that runs at a strength, the mu of which is an epsilon."""
+        delta = context.delta(self.name, self.otherwise)
+        found = super().at(strength, context)
+        assert isinstance(strength, Gaussian)  # or it has refused
+        return replace(found, strength=Pure(strength.mu), delta=delta)
+
+    @cached_property
+    def mean(self) -> TruncatedMean:
+        """The mean of a batch."""
+        return TruncatedMean.build(self.epsilon, self.delta, "basic")
+
+    @property
+    def mu(self) -> float:
+        """The strength of the noise on a mean."""
+        return self.mean.noise.mu
 
     def cost(self) -> Cost:
         """Return the cost of one batch, and so of all."""
@@ -129,38 +149,23 @@ class Boxed(OnePass):
         return self.mean.estimate(batch, clip, view, gate, away)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoxedOjaPCA(Boxed):
-    """Several components by means in a box. Fields are public, never data."""
+@dataclass(frozen=True, kw_only=True)
+class BoxedOja(Boxed):
+    """AdaDPO as it is printed, or with a Gaussian centre.
 
-    name: ClassVar[str] = "boxed-oja"
+    Attributes
+    ----------
+    centre : {"mean", "histograms"}
+        How the middle of the box is found; the paper has histograms.
+
+    """
+
+    name = "boxed-oja"
+    about = "a paper's means in a box; many rows"
+    source = "Düngler, Sanyal, Algorithm 2 (AdaDPO), as printed or with a Gaussian centre"
+    otherwise = "adaptive-oja"
+    unpredicted = "is not predicted: 'adaptive-oja' needs fewer rows"
     centre: Centre = "mean"
-
-    def __post_init__(self) -> None:
-        if self.centre not in ("mean", "histograms"):
-            raise InvalidParameterError("centre must be 'mean' or 'histograms'")
-
-    @classmethod
-    def build(
-        cls,
-        epsilon: float,
-        delta: float,
-        k: int,
-        *,
-        centre: Centre = "mean",
-        batch_size: int | None = None,
-        schedule: Schedule | None = None,
-    ) -> Self:
-        """Build the method for k components and an allotment of `printed_cost`."""
-        mean = TruncatedMean.build(epsilon, delta, "basic")
-        return cls(
-            mu=mean.noise.mu,
-            n_components=k,
-            batch_size=batch_size,
-            schedule=schedule,
-            mean=mean,
-            centre=centre,
-        )
 
     def fewest(self, d: int) -> int:
         """Return records of a batch that show anything."""
@@ -181,36 +186,3 @@ class BoxedOjaPCA(Boxed):
         about = replace(view, centre=centre.values - away.T @ (away @ centre.values))
         zeta = self.mean.spread.zeta
         return boxed_mean(rest, second, clip, about, gate, width, zeta, away, margin=centre.largest)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BoxedOja(OnePassEntry):
-    """AdaDPO as it is printed, or with a Gaussian centre.
-
-    Attributes
-    ----------
-    centre : {"mean", "histograms"}
-        How the middle of the box is found; the paper has histograms.
-
-    """
-
-    name = "boxed-oja"
-    about = "a paper's means in a box; many rows"
-    source = "Düngler, Sanyal, Algorithm 2 (AdaDPO), as printed or with a Gaussian centre"
-    needs_delta = True
-    unpredicted = "is not predicted: 'adaptive-oja' needs fewer rows"
-    centre: Centre = "mean"
-
-    def gaussian(self, mu: float, terms: Terms) -> BoxedOjaPCA:
-        """Build the mechanism; its strength is an epsilon."""
-        return BoxedOjaPCA.build(
-            mu,
-            terms.delta(self.name, "adaptive-oja"),
-            terms.n_components,
-            centre=self.centre,
-            batch_size=self.batch_size,
-            schedule=self.schedule,
-        )
-
-
-ENTRY = BoxedOja()

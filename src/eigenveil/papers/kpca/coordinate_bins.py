@@ -160,14 +160,14 @@ def spread_counts(
         part = records.slice(j * size, (j + 1) * size)
         products = np.concatenate(list(outside_blocks(part, clip, view, away)))
         counts[quarter_octave(_spread(products[1::2] - products[::2]) / 2)] += 1
-    return Bounded(
+    return Bounded.over(
+        records,
         value=FixedPoint(counts, 0),
         sensitivities={"l1": 2.0, "linf": 1.0},
         adjacency=adjacency,
         unit=2 * clip.radius**4,
         count=len(records.records),
         exact=clip.transform is None,
-        records=records.records,
     )
 
 
@@ -281,14 +281,14 @@ def coordinate_counts(
         some, each = np.unique(bins + coordinates, return_counts=True)
         found, places = np.unique(np.concatenate([found, some]), return_inverse=True)
         counts = np.bincount(places, weights=np.concatenate([counts, each])).astype(np.int64)
-    return Bounded(
+    return Bounded.over(
+        records,
         value=FixedPoint(counts, 0),
         sensitivities={"l1": 2.0 * view.basis.size, "linf": 1.0},
         adjacency=adjacency,
         unit=width,
         count=len(records.records),
         exact=clip.transform is None,
-        records=records.records,
         bins=found,
     )
 
@@ -316,12 +316,12 @@ def box_sum(
         entries = np.clip((block - centre) * scale, -(2.0**_ENTRY_BITS), 2.0**_ENTRY_BITS)
         here = sums.holding(len(entries) << _ENTRY_BITS)
         here += np.rint(entries).astype(np.int64).sum(axis=0)
-    return Bounded(
+    return Bounded.over(
+        records,
         value=FixedPoint(sums.total(), -_ENTRY_BITS),
         sensitivities={"l2": 2 * math.nextafter(math.sqrt(view.basis.size), math.inf)},
         adjacency=adjacency,
         unit=half_width / len(records.records),
         count=len(records.records),
         exact=clip.transform is None,
-        records=records.records,
     )

@@ -1,4 +1,4 @@
-r"""DeflationPCA: components one after the other, each on records of its own.
+r"""Deflation: components one after the other, each on records of its own.
 
 Source: Düngler, Sanyal 2025 (k-DP-PCA and k-DP-Ojas), the baselines of [kPCA].
 
@@ -20,60 +20,53 @@ Differences from the source
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Protocol
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from eigenveil.exact.batches import Batches, Records, check_batches, count_records
+from eigenveil.exact.batches import Batches, check_batches, count_records
 from eigenveil.exact.clip import Clip
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.components import NoisyComponents
 from eigenveil.mechanisms.gate import Gate
-from eigenveil.mechanisms.registry import ComponentEntry, Terms
+from eigenveil.mechanisms.registry import BuildContext, ComponentMechanism
 from eigenveil.messages import option
 from eigenveil.numerics.spectral import signed
 from eigenveil.papers.dppca.dp_pca import DPPCA
 from eigenveil.papers.dppca.shuffled_oja import ShuffledOja
-from eigenveil.privacy.cost import Cost
+from eigenveil.privacy.cost import Allotment, Cost
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.derived import shuffled
 from eigenveil.rows.matrices import MatrixSource
 from eigenveil.text import plural
 
 
-class RankOne(Protocol):
-    """A method for one component."""
+@dataclass(frozen=True, kw_only=True)
+class Deflation(ComponentMechanism):
+    """Components one after the other, each on records of its own.
 
-    @property
-    def name(self) -> str:
-        """What users call it."""
-        ...
+    Attributes
+    ----------
+    inner : DPPCA or ShuffledOja
+        The method for one component: k-DP-PCA, the default, or k-DP-Ojas.
 
-    def cost(self) -> Cost:
-        """Return the cost on all records that it is given."""
-        ...
+    """
 
-    def check_records(self, d: int, n: int | None, rows_each: int = 1) -> None:
-        """Refuse too few, before anything is charged; a message counts rows."""
-        ...
+    name = "deflation"
+    about = "dp-pca, one component after the other"
+    source = "k-DP-PCA and k-DP-Ojas: Düngler, Sanyal 2025"
+    reads_once = False
+    unit_rows = True
+    batches = True
+    needs_delta = True
+    unpredicted = "is not predicted: 'oja' needs fewer rows and lost a thousandth as much"
+    inner: DPPCA | ShuffledOja = field(default_factory=DPPCA)
 
-    def direction(
-        self, records: Records, clip: Clip, gate: Gate, away: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], float, float]:
-        """Return a unit vector orthogonal to the rows of ``away``, the eigenvalue along it, and the
-        deviation of the noise on an entry of its image.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeflationPCA:
-    """A method for one component, k times. Fields are public, never data."""
-
-    name: ClassVar[str] = "deflation"
-    inner: RankOne
-    n_components: int
+    def at(self, strength: Allotment, context: BuildContext) -> Self:
+        """Return the mechanism that runs at a strength, the mu of which is an epsilon."""
+        rows = None if context.n_rows is None else context.n_rows // context.n_components
+        one = self.inner.at(strength, replace(context, n_components=1, n_rows=rows))
+        return replace(super().at(strength, context), inner=one)
 
     def cost(self) -> Cost:
         """Return the cost on one part of the records, and so on all."""
@@ -130,34 +123,3 @@ class DeflationPCA:
             law=None,
             reliability=np.zeros(k),  # what earlier directions were off by is not known
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Deflation(ComponentEntry):
-    """Components one after the other, each on records of its own.
-
-    Attributes
-    ----------
-    inner : DPPCA or ShuffledOja
-        The method for one component: k-DP-PCA, the default, or k-DP-Ojas.
-
-    """
-
-    name = "deflation"
-    about = "dp-pca, one component after the other"
-    source = "k-DP-PCA and k-DP-Ojas: Düngler, Sanyal 2025"
-    reads_once = False
-    unit_rows = True
-    batches = True
-    needs_delta = True
-    unpredicted = "is not predicted: 'oja' needs fewer rows and lost a thousandth as much"
-    inner: DPPCA | ShuffledOja = field(default_factory=DPPCA)
-
-    def gaussian(self, mu: float, terms: Terms) -> DeflationPCA:
-        """Build the mechanism; its strength is an epsilon."""
-        rows = None if terms.n_rows is None else terms.n_rows // terms.n_components
-        one = self.inner.gaussian(mu, replace(terms, n_components=1, n_rows=rows))
-        return DeflationPCA(inner=one, n_components=terms.n_components)
-
-
-ENTRY = Deflation()

@@ -21,18 +21,18 @@ from numpy.typing import NDArray
 from eigenveil.datasets.generators import SpikedGaussian, SpikedMatrices, SpikedSigns
 from eigenveil.exact.clip import Clip
 from eigenveil.exceptions import EigenveilError
-from eigenveil.mechanisms.oja import OjaPCA
-from eigenveil.mechanisms.one_pass import Schedule
+from eigenveil.mechanisms.oja import Oja
+from eigenveil.mechanisms.one_pass import OnePass, Schedule
 from eigenveil.numerics.metrics import subspace_distance
 from eigenveil.papers.claims import Claim, below, rises
-from eigenveil.papers.dppca.dp_pca import TruncatedMeanPCA
-from eigenveil.papers.dppca.shuffled_oja import ShuffledOjaPCA
+from eigenveil.papers.dppca.dp_pca import DPPCA
+from eigenveil.papers.dppca.shuffled_oja import ShuffledOja
 from eigenveil.papers.figure import Compared, Figure, Method, Panel, Scale, Settings
-from eigenveil.papers.kpca.adaptive_oja import AdaptiveOjaPCA, TangentOjaPCA
-from eigenveil.papers.kpca.boxed_oja import BoxedOjaPCA
-from eigenveil.papers.kpca.deflation import DeflationPCA
+from eigenveil.papers.kpca.adaptive_oja import AdaptiveOja, TangentOja
+from eigenveil.papers.kpca.boxed_oja import BoxedOja
+from eigenveil.papers.kpca.deflation import Deflation
 from eigenveil.papers.kpca.printed import (
-    BoxedTangentOjaPCA,
+    BoxedTangentOja,
     SpikedRate,
     StepDecay,
     dp_gauss_1,
@@ -43,6 +43,7 @@ from eigenveil.papers.runner import Stored
 from eigenveil.papers.simulation import gaussian_strength, simulate
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
+from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.matrices import MatrixSource
 from eigenveil.rows.open import open_rows
@@ -133,9 +134,13 @@ class _Records:
             yield size, StepDecay(steps=steps, cutoff=1 / 3, power=2.0)
 
 
-def _calibrated(build: Any, k: int) -> Any:
+def _calibrated(one: type[OnePass], k: int) -> OnePass:
     """Return the mechanism that the whole budget buys."""
-    return build(strength(_BUDGET, lambda mu: build(mu, k).cost(), "calibrated"), k)
+
+    def build(mu: float) -> OnePass:
+        return one(strength=Gaussian(mu), n_components=k)
+
+    return build(strength(_BUDGET, lambda mu: build(mu).cost(), "calibrated"))
 
 
 def _least(errors: Iterator[float]) -> float:
@@ -143,18 +148,14 @@ def _least(errors: Iterator[float]) -> float:
     return min((one for one in errors if not math.isnan(one)), default=math.nan)
 
 
-def _oja(mu: float, k: int) -> OjaPCA:
-    return OjaPCA(mu=mu, n_components=k)
-
-
 def _ada(records: _Records, candidates: int) -> float:
     """Return the error of AdaDPO as printed, by the best of its learning rates."""
     return _least(
         records.run(
-            BoxedOjaPCA.build(
-                _EPSILON,
-                _DELTA,
-                records.k,
+            BoxedOja(
+                strength=Pure(_EPSILON),
+                delta=_DELTA,
+                n_components=records.k,
                 centre="histograms",
                 batch_size=size,
                 schedule=schedule,
@@ -164,19 +165,19 @@ def _ada(records: _Records, candidates: int) -> float:
     )
 
 
-def _newton(k: int) -> BoxedOjaPCA:
+def _newton(k: int) -> BoxedOja:
     """Return AdaDPO with the learning rate of this library, which needs no spectrum."""
-    return BoxedOjaPCA.build(_EPSILON, _DELTA, k, centre="histograms")
+    return BoxedOja(strength=Pure(_EPSILON), delta=_DELTA, n_components=k, centre="histograms")
 
 
 def _tangent(records: _Records, candidates: int) -> float:
     """Return that of TAdaDPO as printed after half of the batches."""
     return _least(
         records.run(
-            BoxedTangentOjaPCA.build(
-                _EPSILON,
-                _DELTA,
-                records.k,
+            BoxedTangentOja(
+                strength=Pure(_EPSILON),
+                delta=_DELTA,
+                n_components=records.k,
                 batch_size=size,
                 schedule=schedule,
                 warm_batches=records.n // size // 2,
@@ -188,7 +189,7 @@ def _tangent(records: _Records, candidates: int) -> float:
 
 def _deflated(records: _Records, inner: Any) -> float:
     """Return the error of components one after the other."""
-    one = inner if records.k == 1 else DeflationPCA(inner=inner, n_components=records.k)
+    one = inner if records.k == 1 else Deflation(inner=inner, n_components=records.k)
     return records.run(one)
 
 
@@ -202,14 +203,14 @@ def _compared(at: Settings, seed: int, data: Stored) -> dict[str, float]:
     both = records.total(records.beta, records.alpha)
     bound = records.beta * records.alpha
     gauss_2 = dp_gauss_2_not_private(clipped, k, square, _EPSILON, _DELTA, rng)
-    shuffled = ShuffledOjaPCA(
-        epsilon=_EPSILON, delta=_DELTA, n_records=records.n // k, rate="harmonic"
+    shuffled = ShuffledOja(
+        strength=Pure(_EPSILON), delta=_DELTA, n_records=records.n // k, rate="harmonic"
     )
     slow = at["ojas"] and records.n <= _OJAS_UP_TO
     return {
         "AdaDPO": _ada(records, at["rates"]),
         "AdaDPO, Newton steps": records.run(_newton(k)),
-        "k-DP-PCA": _deflated(records, TruncatedMeanPCA.build(_EPSILON, _DELTA)),
+        "k-DP-PCA": _deflated(records, DPPCA(strength=Pure(_EPSILON), delta=_DELTA)),
         "k-DP-Ojas": _deflated(records, shuffled) if slow else math.nan,
         "DP-Gauss-1": records.error(dp_gauss_1(clipped, k, square, mu, rng).T),
         "DP-Gauss-2": records.error(gauss_2.T),
@@ -217,8 +218,8 @@ def _compared(at: Settings, seed: int, data: Stored) -> dict[str, float]:
             records.error(dp_power(both, k, bound, steps, mu, rng).T) for steps in _POWER_STEPS
         ),
         "sample PCA": records.error(np.linalg.eigh(records.total())[1][:, -k:].T),
-        "oja": records.run(_calibrated(_oja, k)),
-        "adaptive-oja": records.run(_calibrated(AdaptiveOjaPCA.build, k)),
+        "oja": records.run(_calibrated(Oja, k)),
+        "adaptive-oja": records.run(_calibrated(AdaptiveOja, k)),
     }
 
 
@@ -231,8 +232,8 @@ def _refined(at: Settings, seed: int, data: Stored) -> dict[str, float]:
         "AdaDPO, Newton steps": records.run(_newton(k)),
         "AdaDPO, then TAdaDPO": _tangent(records, at["rates"]),
         "sample PCA": records.error(np.linalg.eigh(records.total())[1][:, -k:].T),
-        "adaptive-oja": records.run(_calibrated(AdaptiveOjaPCA.build, k)),
-        "tangent-oja": records.run(_calibrated(TangentOjaPCA.build, k)),
+        "adaptive-oja": records.run(_calibrated(AdaptiveOja, k)),
+        "tangent-oja": records.run(_calibrated(TangentOja, k)),
     }
 
 

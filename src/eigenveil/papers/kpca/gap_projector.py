@@ -17,7 +17,7 @@ Differences from the source
 1. The margin is the exact quantile of the noise, not a tail bound.
 2. Under add/remove the sensitivity is R^2, where the source uses twice that.
 
-GapProjectorPCA: noise on the spectral projector, as much as a private eigengap asks for.
+GapProjector: noise on the spectral projector, as much as a private eigengap asks for.
 
 Source: Dwork, Talwar, Thakurta, Zhang 2014, Algorithm 2; DP-Gauss-2 in Düngler, Sanyal [kPCA].
 By propose-test-release (Dwork, Lei 2009), on sums over rows in the unit ball:
@@ -48,7 +48,7 @@ Differences from the source
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
@@ -71,13 +71,13 @@ from eigenveil.mechanisms.additive import GaussianNoise, VectorNoise
 from eigenveil.mechanisms.components import NoisyComponents
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.gauss import GaussCov
-from eigenveil.mechanisms.registry import ComponentEntry, Terms
+from eigenveil.mechanisms.registry import NOT_AN_OPTION, BuildContext, ComponentMechanism
 from eigenveil.messages import option
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import top_eigenpairs
 from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.calibrate import noise_scale
-from eigenveil.privacy.cost import Approx, Composed, Cost, Gaussian
+from eigenveil.privacy.cost import Allotment, Approx, Composed, Cost, Gaussian
 from eigenveil.privacy.guarantee import Numerics
 from eigenveil.rows.base import RowSource
 
@@ -156,33 +156,52 @@ class ProjectorStep:
         return top_eigenpairs(noisy.matrix, self.n_components)[1]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GapProjectorPCA:
-    """Propose a gap, test it, release the projector. Fields are public, never data."""
+@dataclass(frozen=True, kw_only=True)
+class GapProjector(ComponentMechanism):
+    """Noise on the spectral projector, as much as a private eigengap asks for."""
 
-    name: ClassVar[str] = "gap-projector"
-    gap: PrivateGap
-    projector: ProjectorStep
-    values: GaussCov
+    name = "gap-projector"
+    about = "noise on the projector if a gap is found"
+    source = "Dwork et al. 2014, Algorithm 2 (DP-Gauss-2), by propose-test-release"
+    numerics = Numerics.IDEALISED
+    needs_delta = True
+    pays_per_component = True
+    needs_gap = True
+    may_coincide = True
+    delta: float = field(default=0.0, repr=False, metadata=NOT_AN_OPTION)
 
-    def __post_init__(self) -> None:
-        if self.gap.beta > self.projector.delta:
-            raise InvalidParameterError("the gap may fail no more often than the projector allows")
+    def at(self, strength: Allotment, context: BuildContext) -> Self:
+        """Return the mechanism that runs at a strength, which leaves a part of the delta."""
+        delta = context.delta(self.name, "analyze-gauss")
+        return replace(super().at(strength, context), delta=delta)
 
-    @classmethod
-    def build(cls, mu: float, delta: float, k: int) -> Self:
-        """Build the mechanism for k components and an (epsilon, delta) budget.
+    def check(self, request: "Request") -> None:
+        """Refuse as many components as columns, and columns that are not known beforehand."""
+        if request.private_scale:
+            raise InvalidParameterError(
+                "'gap-projector' needs to know its columns beforehand: give the scales"
+            )
+        if request.wanted_components() == request.n_columns:
+            raise InvalidParameterError(
+                "a gap needs fewer components than columns: state ", option("n_components")
+            )
 
-        Of mu^2 a tenth each buys the gap and the eigenvalues; a tenth of ``delta`` pays for the
-        bound on the gap, so that mu must leave that much of the budget's delta.
-        """
-        gap, directions, values = split(mu, _SHARES)
-        failure = _TEST_SHARE * delta
-        return cls(
-            gap=PrivateGap(noise=GaussianNoise(mu=gap), beta=failure),
-            projector=ProjectorStep(mu=directions, delta=failure, n_components=k),
-            values=GaussCov(mu=values),
-        )
+    @property
+    def gap(self) -> PrivateGap:
+        """The gap, the bound on which a tenth of ``delta`` pays for."""
+        noise = GaussianNoise(mu=split(self.mu, _SHARES)[0])
+        return PrivateGap(noise=noise, beta=_TEST_SHARE * self.delta)
+
+    @property
+    def projector(self) -> ProjectorStep:
+        """The directions, which may fail as often as the bound on the gap does."""
+        mu, failure = split(self.mu, _SHARES)[1], _TEST_SHARE * self.delta
+        return ProjectorStep(mu=mu, delta=failure, n_components=self.n_components)
+
+    @property
+    def values(self) -> GaussCov:
+        """The order of directions."""
+        return GaussCov(mu=split(self.mu, _SHARES)[2])
 
     def cost(self) -> Cost:
         """Return the cost of all three steps, composed."""
@@ -190,7 +209,7 @@ class GapProjectorPCA:
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
         """Return the leading components of the second moment, or a refusal."""
-        k = self.projector.n_components
+        k = self.n_components
         moment = second_moment(source, clip, gate.adjacency)
         gap = gate.draw(self.gap, eigengap(moment, k))
         lower = gap.lower / moment.unit * (1 - 2.0**-50)  # in units of the ball, rounded down
@@ -219,35 +238,3 @@ def _too_small() -> GapTooSmallError:
         "fewer components, more rows, a larger budget, or ",
         option("mechanism", "analyze-gauss"),
     )
-
-
-class GapProjector(ComponentEntry):
-    """Noise on the spectral projector, as much as a private eigengap asks for."""
-
-    name = "gap-projector"
-    about = "noise on the projector if a gap is found"
-    source = "Dwork et al. 2014, Algorithm 2 (DP-Gauss-2), by propose-test-release"
-    numerics = Numerics.IDEALISED
-    needs_delta = True
-    pays_per_component = True
-    needs_gap = True
-    may_coincide = True
-
-    def gaussian(self, mu: float, terms: Terms) -> GapProjectorPCA:
-        """Build the mechanism at a strength mu."""
-        delta = terms.delta(self.name, "analyze-gauss")
-        return GapProjectorPCA.build(mu, delta, terms.n_components)
-
-    def check(self, request: "Request") -> None:
-        """Refuse as many components as columns, and columns that are not known beforehand."""
-        if request.private_scale:
-            raise InvalidParameterError(
-                "'gap-projector' needs to know its columns beforehand: give the scales"
-            )
-        if request.wanted_components() == request.n_columns:
-            raise InvalidParameterError(
-                "a gap needs fewer components than columns: state ", option("n_components")
-            )
-
-
-ENTRY = GapProjector()

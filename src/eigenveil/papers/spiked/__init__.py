@@ -5,7 +5,7 @@ from eigenveil.doors import lazy_names
 _HOMES = {
     "estimator": "PrivateSpikedModel",
     "figures": "draw_rows",
-    "mechanism": "Spiked SpikedPCA SpikedProjector SpikedValues",
+    "mechanism": "Spiked SpikedProjector SpikedValues",
     "model": "SpikedModel",
     "printed": "classic",
 }

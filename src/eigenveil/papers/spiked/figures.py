@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exact.clip import Clip
-from eigenveil.mechanisms.analyze_gauss import SphericalPCA
-from eigenveil.mechanisms.cleaned import AdaptiveCleanedCov
-from eigenveil.mechanisms.tangent import TangentPCA
+from eigenveil.mechanisms.analyze_gauss import Spherical
+from eigenveil.mechanisms.cleaned import AdaptiveCleaned
+from eigenveil.mechanisms.tangent import Tangent
 from eigenveil.numerics.metrics import subspace_distance
 from eigenveil.numerics.spectral import top_eigenpairs
 from eigenveil.papers.claims import SIMILAR, Claim, above, at_most, below, falls, near, steady
 from eigenveil.papers.figure import Compared, Figure, Method, Panel, Settings
 from eigenveil.papers.runner import Stored
 from eigenveil.papers.simulation import gaussian_strength, simulate
-from eigenveil.papers.spiked.mechanism import SpikedPCA
+from eigenveil.papers.spiked.mechanism import Spiked
 from eigenveil.papers.spiked.model import SpikedModel
 from eigenveil.papers.spiked.printed import (
     algorithm_1,
@@ -32,6 +32,7 @@ from eigenveil.papers.spiked.printed import (
     dp_gauss_star_not_private,
     dp_oja_not_private,
 )
+from eigenveil.privacy.cost import Gaussian
 
 Matrix = NDArray[np.float64]
 _PAPER = "Cai, Xia, Zha 2024"
@@ -89,7 +90,7 @@ def _components(at: Settings, seed: int, data: Stored) -> dict[str, float]:
     scaling = (k + 4 * math.log(n)) * spike + d * _NOISE
     mu = gaussian_strength(epsilon, delta)
     half = classic(epsilon / 2, delta / 2)
-    ours = SpikedPCA(mu=mu, model=_model(k, spike, _NOISE))
+    ours = Spiked(strength=Gaussian(mu), model=_model(k, spike, _NOISE))
     found = {
         "Algorithm 1": algorithm_1(moment, k, sensitivity, half, rng),
         "Algorithm 1, whole budget": algorithm_1(
@@ -99,8 +100,10 @@ def _components(at: Settings, seed: int, data: Stored) -> dict[str, float]:
         "DP-Gauss*": _top(dp_gauss_star_not_private(rows, epsilon, delta, rng), k),
         "sample PCA": _top(moment, k),
         "spiked": simulate(ours, rows, seed, _AS_THEY_ARE).components,
-        "spherical": simulate(SphericalPCA(mu=mu, n_components=k), rows, seed).components,
-        "tangent": simulate(TangentPCA(mu=mu, n_components=k), rows, seed).components,
+        "spherical": simulate(
+            Spherical(strength=Gaussian(mu), n_components=k), rows, seed
+        ).components,
+        "tangent": simulate(Tangent(strength=Gaussian(mu), n_components=k), rows, seed).components,
     }
     if k == 1 and at["oja"]:
         found["DP-Oja"] = dp_oja_not_private(rows, spike + _NOISE, epsilon, delta, rng)
@@ -124,7 +127,7 @@ def _covariances(at: Settings, seed: int, data: Stored) -> dict[str, float]:
     half = classic(epsilon / 2, delta / 2)
     components = algorithm_1(moment, k, delta_1(n, d, k, spike, _NOISE), half, rng)
     spread = delta_2(n, d, k, spike, _NOISE)
-    ours = SpikedPCA(mu=mu, model=_model(k, spike, _NOISE))
+    ours = Spiked(strength=Gaussian(mu), model=_model(k, spike, _NOISE))
     clip = Clip(row_norm=math.sqrt(scaling))
     found = {
         "Algorithm 1": algorithm_1_covariance(moment, components, spread, half, _NOISE, rng),
@@ -132,7 +135,9 @@ def _covariances(at: Settings, seed: int, data: Stored) -> dict[str, float]:
         "DP-Gauss*": dp_gauss_star_not_private(rows, epsilon, delta, rng),
         "sample covariance": moment,
         "spiked": ours.covariance(simulate(ours, rows, seed, _AS_THEY_ARE)),
-        "adaptive-cleaned": simulate(AdaptiveCleanedCov.gaussian(mu), rows, seed, clip).matrix,
+        "adaptive-cleaned": simulate(
+            AdaptiveCleaned(strength=Gaussian(mu)), rows, seed, clip
+        ).matrix,
     }
     size = float(np.linalg.norm(truth))
     return {name: float(np.linalg.norm(one - truth)) / size for name, one in found.items()}
@@ -165,8 +170,10 @@ def _digits(at: Settings, seed: int, data: Stored) -> dict[str, float]:
         "DP-Gauss*": _top(dp_gauss_star_not_private(rows, epsilon, delta, rng), k),
         "DP-Gauss": _top(dp_gauss(moment, scaling, n, epsilon, delta, rng), k),
         "sample PCA": _top(moment, k),
-        "spherical": simulate(SphericalPCA(mu=mu, n_components=k), rows, seed).components,
-        "tangent": simulate(TangentPCA(mu=mu, n_components=k), rows, seed).components,
+        "spherical": simulate(
+            Spherical(strength=Gaussian(mu), n_components=k), rows, seed
+        ).components,
+        "tangent": simulate(Tangent(strength=Gaussian(mu), n_components=k), rows, seed).components,
     }
     total = float(np.trace(moment))
     return {name: float(np.trace(v @ moment @ v.T)) / total for name, v in found.items()}

@@ -43,7 +43,7 @@ from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
 from eigenveil.mechanisms.components import NoisyComponents
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.gauss import GaussCov, NoisyMatrix
-from eigenveil.mechanisms.registry import ComponentEntry, Terms
+from eigenveil.mechanisms.registry import ComponentMechanism
 from eigenveil.messages import REPLACE_ONE, SINGLE_ROWS, option
 from eigenveil.numerics.spectral import top_eigenpairs
 from eigenveil.papers.spiked.model import SpikedModel
@@ -135,94 +135,8 @@ class SpikedValues:
         return gate.draw(GaussCov(mu=self.mu), inside)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpikedPCA:
-    """The projector, then the eigenvalues inside it. Fields are public, never data.
-
-    ``share`` of mu^2 buys the projector.
-    """
-
-    proof: ClassVar[str] = "spiked"
-    name: ClassVar[str] = "spiked"
-    kind: ClassVar[Kind] = Kind.MODEL_BASED
-    mu: float
-    model: SpikedModel
-    share: float = 0.5
-
-    @property
-    def n_components(self) -> int:
-        """One for each spike."""
-        return self.model.rank
-
-    @property
-    def assumption(self) -> str:
-        """What the tables must follow for the promise to hold, in words."""
-        return self.model.assumption
-
-    def cost(self) -> Cost:
-        """Return the cost of both releases, composed."""
-        return compose(*map(Gaussian, self._split()))
-
-    def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
-        """Read the rows, about the centre of ``clip``; its ``row_norm`` is the model's."""
-        k, model = self.n_components, self.model
-        moment = _moment(model, source, clip, gate)
-        directions, values = self._split()
-        noisy = SpikedProjector(mu=directions, model=model).of(moment, gate)
-        _, basis = top_eigenpairs(noisy.matrix, k)
-        inside = SpikedValues(mu=values, model=model, basis=basis.T).of(moment, gate)
-        eigenvalues, rotation = top_eigenpairs(inside.matrix, k)
-        trace = float(eigenvalues.sum()) + (source.n_columns - k) * model.noise_variance
-        assert noisy.law is not None  # GaussCov always states it
-        return NoisyComponents(
-            components=rotation @ basis,
-            eigenvalues=eigenvalues,
-            trace=trace,
-            noise_scale=inside.noise_scale,
-            law=None,
-            reliability=np.full(k, noisy.law.overlap(1.0)),
-        )
-
-    def covariance(self, released: NoisyComponents) -> NDArray[np.float64]:
-        """Return the spiked covariance of a release: post-processing."""
-        noise, components = self.model.noise_variance, released.components
-        spiked = (components.T * (released.eigenvalues - noise)) @ components
-        return spiked + noise * np.eye(components.shape[1])
-
-    def _split(self) -> tuple[float, ...]:
-        return split(self.mu, (self.share, 1 - self.share))
-
-
-def _require_proven(model: SpikedModel, gate: Gate) -> None:
-    """Refuse a form without a proof, but in simulations."""
-    if not model.proven:
-        gate.require_comparison(SpikedPCA.name)
-
-
-def _moment(model: SpikedModel, source: RowSource, clip: Clip, gate: Gate) -> Bounded:
-    """Return the second moment of rows in the model's ball."""
-    _require_proven(model, gate)
-    if not gate.adjacency.count_is_public:
-        raise UnsupportedNotionError("'spiked' needs a public number of rows: use ", REPLACE_ONE)
-    if source.protects.owns_many:
-        raise UnsupportedNotionError(
-            "'spiked' assumes rows that are independent, not several of one person: ",
-            SINGLE_ROWS,
-            ", or choose another mechanism",
-        )
-    if clip.box is not None or clip.lift or clip.transform is not None:
-        raise InvalidParameterError(
-            "'spiked' assumes rows of unbounded entries: leave the bounds out"
-        )
-    k, n, d = model.rank, public_rows(source), source.n_columns
-    if k > d:
-        raise InvalidParameterError(f"a spiked model of rank {k} needs at least {k} columns")
-    reach = _MARGIN * model.row_norm(n, d)
-    return second_moment(source, replace(clip, row_norm=reach), gate.adjacency)
-
-
 @dataclass(frozen=True, kw_only=True)
-class Spiked(ComponentEntry):
+class Spiked(ComponentMechanism):
     """Components of tables that follow a stated spiked model, and promise nothing to others.
 
     Attributes
@@ -247,19 +161,14 @@ class Spiked(ComponentEntry):
     share: float = 0.5
 
     @property
-    def assumption(self) -> str | None:
+    def assumption(self) -> str | None:  # type: ignore[override]
         """The law of rows in words."""
         return None if self.model is None else self.model.assumption
 
     @property
-    def n_components(self) -> int | None:
+    def own_components(self) -> int | None:
         """One for each spike."""
         return None if self.model is None else self.model.rank
-
-    def gaussian(self, mu: float, terms: Terms) -> SpikedPCA:
-        """Build the mechanism at a strength mu."""
-        assert self.model is not None  # `check` has looked
-        return SpikedPCA(mu=mu, model=self.model, share=self.share)
 
     def check(self, request: "Request") -> None:
         """Refuse what the model says nothing about."""
@@ -310,5 +219,65 @@ class Spiked(ComponentEntry):
                 "the model has the number of components: leave ", option("n_components"), " out"
             )
 
+    def cost(self) -> Cost:
+        """Return the cost of both releases, composed."""
+        return compose(*map(Gaussian, self._split()))
 
-ENTRY = Spiked()
+    def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
+        """Read the rows, about the centre of ``clip``; its ``row_norm`` is the model's."""
+        assert self.model is not None  # `check` has looked
+        k, model = self.model.rank, self.model
+        moment = _moment(model, source, clip, gate)
+        directions, values = self._split()
+        noisy = SpikedProjector(mu=directions, model=model).of(moment, gate)
+        _, basis = top_eigenpairs(noisy.matrix, k)
+        inside = SpikedValues(mu=values, model=model, basis=basis.T).of(moment, gate)
+        eigenvalues, rotation = top_eigenpairs(inside.matrix, k)
+        trace = float(eigenvalues.sum()) + (source.n_columns - k) * model.noise_variance
+        assert noisy.law is not None  # GaussCov always states it
+        return NoisyComponents(
+            components=rotation @ basis,
+            eigenvalues=eigenvalues,
+            trace=trace,
+            noise_scale=inside.noise_scale,
+            law=None,
+            reliability=np.full(k, noisy.law.overlap(1.0)),
+        )
+
+    def covariance(self, released: NoisyComponents) -> NDArray[np.float64]:
+        """Return the spiked covariance of a release: post-processing."""
+        assert self.model is not None  # of which it is a release
+        noise, components = self.model.noise_variance, released.components
+        spiked = (components.T * (released.eigenvalues - noise)) @ components
+        return spiked + noise * np.eye(components.shape[1])
+
+    def _split(self) -> tuple[float, ...]:
+        return split(self.mu, (self.share, 1 - self.share))
+
+
+def _require_proven(model: SpikedModel, gate: Gate) -> None:
+    """Refuse a form without a proof, but in simulations."""
+    if not model.proven:
+        gate.require_comparison(Spiked.name)
+
+
+def _moment(model: SpikedModel, source: RowSource, clip: Clip, gate: Gate) -> Bounded:
+    """Return the second moment of rows in the model's ball."""
+    _require_proven(model, gate)
+    if not gate.adjacency.count_is_public:
+        raise UnsupportedNotionError("'spiked' needs a public number of rows: use ", REPLACE_ONE)
+    if source.units.protects.owns_many:
+        raise UnsupportedNotionError(
+            "'spiked' assumes rows that are independent, not several of one person: ",
+            SINGLE_ROWS,
+            ", or choose another mechanism",
+        )
+    if clip.box is not None or clip.lift or clip.transform is not None:
+        raise InvalidParameterError(
+            "'spiked' assumes rows of unbounded entries: leave the bounds out"
+        )
+    k, n, d = model.rank, public_rows(source), source.n_columns
+    if k > d:
+        raise InvalidParameterError(f"a spiked model of rank {k} needs at least {k} columns")
+    reach = _MARGIN * model.row_norm(n, d)
+    return second_moment(source, replace(clip, row_norm=reach), gate.adjacency)

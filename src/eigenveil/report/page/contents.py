@@ -1,15 +1,16 @@
 """Sections of the page: loadings, correlations, coefficients, and the list of columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.report import charts
 from eigenveil.report.page.regression import regression_section
 from eigenveil.report.page.tables import RIGHT, Arrays, times
-from eigenveil.report.svg import draw_correlations, draw_image, draw_images, draw_loadings, signed
+from eigenveil.report.svg import signed, svg
 from eigenveil.report.views import (
     Loadings,
     Spectrum,
@@ -95,8 +96,20 @@ def _images(settings: Mapping[str, Any], arrays: Arrays) -> str:
     return (
         '<p class="small soft">Each pixel is a column. Blue and amber are opposite signs, and '
         "arbitrary as a whole; the strongest colour is the largest loading.</p>"
-        + draw_images(arrays["components"], clear.tolist(), settings["image"])
+        + _panels(
+            (f"Component {i + 1}", arrays["components"][i], settings["image"])
+            for i in clear.tolist()
+        )
     )
+
+
+def _panels(images: Iterable[tuple[str, NDArray[np.float64], Sequence[int]]]) -> str:
+    """Draw numbers as images of a height and a width, each with its name."""
+    figures = (
+        f"<figure><h3>{name}</h3>{svg(charts.image(values, name, shape))}</figure>"
+        for name, values, shape in images
+    )
+    return f'<div class="panels images">{"".join(figures)}</div>'
 
 
 def _loadings(settings: Mapping[str, Any], arrays: Arrays) -> str:
@@ -114,7 +127,8 @@ def _loadings(settings: Mapping[str, Any], arrays: Arrays) -> str:
     fewer = len(drawn[0].names) < drawn[0].n_columns
     which = f"The {len(drawn[0].names)} largest of {drawn[0].n_columns:,}" if fewer else "All"
     panels = "".join(
-        f"<figure><h3>Component {one.component + 1}</h3>{draw_loadings(one, low, high)}</figure>"
+        f"<figure><h3>Component {one.component + 1}</h3>"
+        f"{svg(charts.loadings(one, low, high))}</figure>"
         for one in drawn
     )
     return (
@@ -169,7 +183,7 @@ def _map(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) ->
     return (
         "<p>Released covariances divided by released standard deviations; blue columns rise "
         f"together, amber ones against each other. {' '.join(notes)}</p>"
-        f'<figure class="map">{draw_correlations(shown)}</figure>'
+        f'<figure class="map">{svg(charts.correlations(shown))}</figure>'
         + (f"<h3>Strongest pairs</h3>{strongest}" if pairs else "")
     )
 
@@ -232,7 +246,7 @@ def _pixels(image: Sequence[int], mean: NDArray[np.float64] | None) -> str:
     told = f'<p class="small soft">Columns are pixels: {times(*map(str, image))}, row by row.</p>'
     if mean is None:
         return told
-    return f'{told}<div class="panels images">{draw_image(mean, "Mean, private", image)}</div>'
+    return told + _panels([("Mean, private", mean, image)])
 
 
 def _mean(settings: Mapping[str, Any], arrays: Arrays) -> NDArray[np.float64] | None:

@@ -9,14 +9,15 @@ from typing import Any
 from eigenveil.privacy.balance import Balance
 from eigenveil.privacy.contribution import Contribution
 from eigenveil.privacy.guarantee import SIMULATION, Guarantee
+from eigenveil.report.charts import spending
 from eigenveil.report.page.contents import columns_section, contents
 from eigenveil.report.page.owners import comparison, promise, promises
 from eigenveil.report.page.score_map import biplot_section
 from eigenveil.report.page.summary import answers
 from eigenveil.report.page.tables import Arrays, table, times, unbroken
 from eigenveil.report.page.trust import trust
-from eigenveil.report.svg import draw_spending
-from eigenveil.report.views import means_alone, spectrum, spending
+from eigenveil.report.svg import svg
+from eigenveil.report.views import means_alone, spectrum
 
 PAGE_FORMAT = 11  # a page of another format is not rendered again
 
@@ -149,12 +150,11 @@ def _signatures(about: Mapping[str, str]) -> str:
 def _cost(balance: Balance, now: Balance | None) -> str:
     """Spend against budget, in words and drawn."""
     latest = balance if now is None else now
-    parts = spending(balance, now)
     moment = "With this release" if now is None else "When this page was written"
     return (
         f"<p>{moment} the ledger of this table had {escape(latest.reading())}. Each part below "
         "shows what it added to the total.</p>"
-        f"<figure>{draw_spending(parts, latest.granted, balance.notion)}</figure>"
+        f"<figure>{svg(spending(balance, now))}</figure>"
     )
 
 

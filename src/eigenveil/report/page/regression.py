@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from eigenveil.report import charts
 from eigenveil.report.page.tables import RIGHT, Arrays
-from eigenveil.report.svg import LETTERS, shortened, signed, svg, text
+from eigenveil.report.svg import signed, svg
 from eigenveil.report.views import Coefficients, coefficients, means_alone, target_name
 from eigenveil.text import percent, plural
 
@@ -93,47 +94,7 @@ def _coefficients(settings: Mapping[str, Any], arrays: Arrays) -> str:
 
 def _panel(shown: Coefficients) -> str:
     """Return the picture of one target, which may have no coefficient that was measured."""
-    inside = _draw(shown) if shown.names else "<p>No coefficient was measured.</p>"
+    inside = (
+        svg(charts.coefficients(shown)) if shown.names else "<p>No coefficient was measured.</p>"
+    )
     return f"<figure><h3>{escape(shown.target)}</h3>{inside}</figure>"
-
-
-def _draw(shown: Coefficients) -> str:
-    """Coefficients as points on their intervals, one line each, beside zero."""
-    line, top, width = 22, 8, 520
-    gutter = 14 + 8.0 * min(LETTERS, max(len(name) for name in shown.names))
-    base = top + line * len(shown.names)
-    most = max(float(np.abs(shown.low).max()), float(np.abs(shown.high).max())) or 1.0
-    half = (width - gutter - 76) / 2
-
-    def x(value: float) -> float:
-        return gutter + half * (1 + value / most)
-
-    parts = [f'<path d="M{x(0.0):.1f} {top}V{base}" class="axis"/>']
-    clear = shown.clear.tolist()
-    rows = zip(shown.names, shown.values, shown.low, shown.high, strict=True)
-    for i, (name, value, low, high) in enumerate(rows):
-        look = "clear" if clear[i] else "faint"
-        y = top + line * i
-        start, end = x(float(low)), x(float(high))
-        parts.append(
-            f"<g><title>{escape(name)}: {value:.4g}, {low:.4g} to {high:.4g}</title>"
-            f'<rect x="{start:.1f}" y="{y + 9}" width="{max(1.0, end - start):.1f}" height="4" '
-            f'class="{look}"/>'
-            f'<rect x="{x(float(value)) - 3:.1f}" y="{y + 6}" width="6" height="10" '
-            f'class="{look}"/>'
-            + text(gutter - 8, y + 16, shortened(name, LETTERS), "end")
-            + text(width - 2, y + 16, signed(float(value), "+.3g"), "end")
-            + "</g>"
-        )
-    told = ", ".join(
-        f"{name} {value:+.3g}"
-        for name, value in zip(shown.names[:3], shown.values[:3], strict=True)
-    )
-    return svg(
-        width,
-        base + 4,
-        f"Coefficients of {shown.target}",
-        f"Intervals of {len(shown.names)} of {shown.n_columns} "
-        f"{plural('column', shown.n_columns)}; those that stand out most: {told}.",
-        "".join(parts),
-    )

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from eigenveil.report.charts import scree
 from eigenveil.report.page.regression import interval_section
 from eigenveil.report.page.tables import Arrays
-from eigenveil.report.svg import draw_bar, draw_scree
+from eigenveil.report.svg import draw_bar, svg
 from eigenveil.report.views import (
     Spectrum,
     component_agreement,
@@ -98,8 +99,8 @@ def _levels(noisy: Spectrum) -> str:
     return (
         f"<p>Noise alone, {source}, produces an eigenvalue above {floor:.4g} about once in a "
         f"hundred releases. {verdict}{rest}</p>"
-        f"<figure>{draw_scree(noisy, _MOST_BARS)}"
-        f"{draw_scree(noisy, _MOST_NARROW, narrow=True)}<figcaption>Eigenvalues in "
+        f"<figure>{svg(scree(noisy, _MOST_BARS))}"
+        f"{svg(scree(noisy, _MOST_NARROW), narrow=True)}<figcaption>Eigenvalues in "
         f"{noisy.unit}.</figcaption></figure>"
     )
 

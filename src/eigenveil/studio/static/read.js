@@ -88,7 +88,7 @@ function page(found, key) {
   return h("div", {},
     h("div", { class: "head" },
       h("div", {}, h("h1", {}, title[0].toUpperCase() + title.slice(1)), h("p", { class: "soft" }, under), found.left_out ? h("p", {}, h("b", {}, `Left out: ${found.left_out}`)) : null, found.standardised ? h("p", { class: "soft" }, `Components of standardised columns (correlations), of rows pulled in to the released limits${found.hidden ? `; ${found.hidden}` : ""}.`) : null, h("div", { class: "row" }, found.checks.map((check) => badge(check.good, check.title, check.more)))),
-      h("div", { class: "row" }, others.length ? compare : null, link("CSV", "release/export", { format: "csv" }), found.kind === "pca" ? link("ONNX", "release/export", { format: "onnx" }) : null, link("Zip", "release/export", { format: "zip" }), link("Page to print and sign", "release/report"))),
+      h("div", { class: "row" }, others.length ? compare : null, link("CSV", "release/export", { format: "csv" }), link("Zip", "release/export", { format: "zip" }), link("Page to print and sign", "release/report"))),
     h("div", { class: "cols read" },
       h("div", { class: "stack" }, tiles(found), scree(found), captured(found), trust(found), coefficients(found), correlations(found), h("div", { class: "cols half" }, signing(found, key), h("section", { class: "card" }, h("h2", {}, term("Fingerprint", "fingerprint")), h("p", { class: "small soft" }, "Compare it with the one noted on the day of the release."), h("p", { class: "print" }, found.fingerprint.match(/.{4}/g).join(" "))))),
       h("div", { class: "stack" }, statement(found.promise), owners(found))),
