@@ -113,6 +113,11 @@ class CentredResult(Generic[Result]):
     drawn_rows: int | None = None
     unit_distance: float = 0.0
 
+    @property
+    def pair_factor(self) -> float:
+        """What turns half differences of two rows into something with the covariance of one."""
+        return math.sqrt(2) if self.differences else 1.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Centred(Generic[Result]):
