@@ -15,8 +15,7 @@ from eigenveil.mechanisms.column_scale import without_hidden
 from eigenveil.mechanisms.gate import Gate, proofs_of
 from eigenveil.numerics.memory import require_memory
 from eigenveil.numerics.random import NoiseSource
-from eigenveil.planning.bounds import StatedBounds
-from eigenveil.planning.description import bounds_of, centre_words, further_words
+from eigenveil.planning.bounds import StatedBounds, bounds_of, centre_words, further_words
 from eigenveil.planning.plans import Plan
 from eigenveil.privacy.balance import Balance
 from eigenveil.privacy.clauses import (

@@ -13,7 +13,7 @@ from eigenveil.mechanisms.linear import LinearModel
 from eigenveil.messages import Part, Phrase, option
 from eigenveil.numerics.memory import require_memory
 from eigenveil.numerics.random import NoiseSource
-from eigenveil.planning.description import regression_bounds
+from eigenveil.planning.bounds import regression_bounds
 from eigenveil.planning.linear_plan import RegressionPlan
 from eigenveil.planning.request import Request
 from eigenveil.planning.sufficient import what_would_do
