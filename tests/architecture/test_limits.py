@@ -12,9 +12,9 @@ import pytest
 import eigenveil
 
 SOURCE = Path(eigenveil.__file__).parent
-MOST = {"package": (267, 58_100), "papers": (37, 6_700)}  # files and lines
+MOST = {"package": (267, 58_150), "papers": (37, 6_700)}  # files and lines
 # Files and functions of a second default fit.
-WALKS = {"components": (46, 350), "covariance": (51, 440), "regression": (51, 373)}
+WALKS = {"components": (47, 350), "covariance": (51, 440), "regression": (51, 370)}
 TRACE = """
 import sys
 import numpy as np

@@ -9,7 +9,7 @@ import pytest
 
 from eigenveil.cli.progress import watched
 from eigenveil.exact import public_rows
-from eigenveil.rows import ArraySource, CSVSource, IterableSource, decided, open_rows
+from eigenveil.rows import ArraySource, CSVSource, IterableSource, decided, open_rows, tables
 
 
 class Terminal(io.StringIO):
@@ -27,7 +27,7 @@ def terminal(monkeypatch):
 
 def read(source, *, public, passes=2):
     with watched(source, count_is_public=public) as rows:
-        return [np.concatenate(list(rows.tables())) for _ in range(passes)]
+        return [np.concatenate(list(tables(rows))) for _ in range(passes)]
 
 
 def test_rows_are_the_same_and_a_share_is_shown(terminal):
@@ -66,8 +66,8 @@ def test_nothing_without_a_terminal(monkeypatch):
     source = ArraySource(np.zeros((10, 2)))
     with watched(source, count_is_public=True) as rows:
         assert rows is source
-        assert rows.watch is None
-        list(rows.tables())
+        assert rows._watch is None
+        list(tables(rows))
     assert pipe.getvalue() == ""
 
 
@@ -88,6 +88,6 @@ def test_rows_whose_levels_were_found_are_the_ones_that_are_read(terminal, tmp_p
     source = open_rows(tmp_path / "a.csv", encode={"ward": "private"})
     with watched(source, count_is_public=True) as rows:
         found = decided(rows, {"ward": ["b"]})
-        table = np.concatenate(list(found.tables()))
+        table = np.concatenate(list(tables(found)))
     assert np.array_equal(table, [[41, 0], [42, 1]] * 5)
     assert "pass 1" in terminal.getvalue()

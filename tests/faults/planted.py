@@ -404,8 +404,8 @@ WRAPPERS = [
     fault(
         "located: about the mean of the rows themselves",
         "mechanisms/centre.py",
-        "centre = centre + rough.offset / present",
-        "centre = np.nanmean(np.vstack([*some.chunks()]), axis=0)",
+        "centre = found.centre + rough.offset / present",
+        "centre = np.nanmean(np.vstack([*source.chunks()]), axis=0)",
         REPLAY,
         "-k",
         "draws and located",

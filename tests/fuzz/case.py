@@ -22,7 +22,7 @@ from unittest import mock
 from click.testing import CliRunner
 
 from eigenveil.cli import main
-from eigenveil.exceptions import ComponentsWarning, EigenveilError
+from eigenveil.exceptions import ColumnsLeftOutWarning, ComponentsWarning, EigenveilError
 from tests.fuzz.secrets import quoted_in, shown_in
 
 __all__ = ["Call", "Case", "Command", "Make", "Outcome", "examine"]
@@ -36,7 +36,7 @@ _TALK = re.compile(  # on standard error, beside an error
     r".*: waiting for|.*: \d+ entr|no connection|connected|not signed: |agreement  "
 )
 _QUIET = (DeprecationWarning, PendingDeprecationWarning, ResourceWarning)  # not shown to users
-_EXPECTED = (ComponentsWarning,)  # of tables as small as these
+_EXPECTED = (ColumnsLeftOutWarning, ComponentsWarning)  # of tables as small as these
 _LARGEST = 1 << 22  # bytes of a file that is searched
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from eigenveil import PrivateCovariance, PrivatePCA, Release, StreamingPCA
-from eigenveil.rows import open_rows
+from eigenveil.rows import open_rows, tables
 from tests.fuzz.case import Call, Case, Command, Outcome
 from tests.fuzz.secrets import NUMBER, number_cell, text_cell
 from tests.fuzz.stock import BUDGET, NAMES, STREAM, loaded, releases, rows
@@ -112,7 +112,7 @@ def _some(rng: Random, names: Sequence[str]) -> list[str]:
 
 def _read(path: Path, columns: list[str] | None) -> int:
     source = open_rows(path, columns)
-    return sum(len(chunk) for chunk in source.tables())
+    return sum(len(chunk) for chunk in tables(source))
 
 
 def _read_labels(path: Path, columns: list[str] | None) -> int | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from eigenveil import Ledger, StreamingPCA
 from eigenveil.estimators import State, StreamProgress, StreamRun
-from eigenveil.exceptions import DuplicateBatchError, StateError
+from eigenveil.exceptions import DuplicateBatchError, InvalidDataError, StateError
 from tests.kill.artefacts import clear, drafts, run_command, unexplained
 from tests.kill.witness import draws
 
@@ -104,10 +105,18 @@ class DaysOfPersons(Days):
         for i, (day, ids) in enumerate(zip(self.days, self.visits, strict=True)):
             with suppress(DuplicateBatchError):
                 pca.partial_fit(day, batch=f"day {i}", groups=ids)
-        pca.finish()
+        for more in count(1):
+            try:
+                pca.finish()
+                return
+            except InvalidDataError:  # each batch was lost to a death: others have to come
+                with suppress(DuplicateBatchError):
+                    others = 20 * more + np.arange(20)
+                    pca.partial_fit(self.days[0][:20], batch=f"more {more}", groups=others)
 
     def _arrived(self, state: State[StreamProgress]) -> int:
-        return 20 * min(2, len(state.labels))
+        days = sum(label.startswith("day") for label in state.labels)
+        return 20 * (min(2, days) + len(state.labels) - days)
 
 
 HARNESS = (".witness", ".harness")

@@ -34,10 +34,12 @@ def watched(
     if not (as_lines or sys.stderr.isatty()):
         yield source
         return
+    from eigenveil.rows.base import watch
+
     show = _line if as_lines else _bar
     passes = 0
 
-    def watch(read: "RowSource") -> Iterator[Any]:
+    def shown_chunks(read: "RowSource") -> Iterator[Any]:
         nonlocal passes
         passes += 1
         rows, shown = 0, -_EVERY
@@ -51,7 +53,7 @@ def watched(
             yield chunk
         show(None, None, None)
 
-    source.watch = watch
+    watch(source, shown_chunks)
     try:
         yield source
     finally:

@@ -80,6 +80,7 @@ def _scores(
 ) -> Iterator[_Scored]:
     """Yield scores of a table, chunk by chunk; ``written`` says how its cells are."""
     from eigenveil.cli.rows import open_table
+    from eigenveil.rows.base import tables
     from eigenveil.rows.columns import noted_reading
     from eigenveil.rows.units import LabelledRows
 
@@ -90,7 +91,7 @@ def _scores(
         noted |= noted_reading(names, release.settings.get("encoding"))
         noted["encode"] = tuple(noted.get("encode", {}).items())
     if keep is None:
-        for chunk in open_table(data, **noted).tables():
+        for chunk in tables(open_table(data, **noted)):
             yield _Scored(release.transform(chunk), None)
         return
     if data == "-" or nameless:

@@ -39,7 +39,7 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.report.views import unknown_turns
-from eigenveil.rows.base import RowSource, decided, with_one_level_each
+from eigenveil.rows.base import RowSource, decided, tables, with_one_level_each
 from eigenveil.rows.columns import parsed_encode
 from eigenveil.rows.features import DaysSince, Feature, Levels
 from eigenveil.rows.frames import as_table, is_frame, native
@@ -127,7 +127,7 @@ def per_row(
     source = decided(open_rows(X).plain, getattr(estimator, "levels_", {}))
     check_columns(estimator, source)
     none = of_rows(np.empty((0, source.n_columns)))
-    return np.concatenate([none, *map(of_rows, source.tables())])
+    return np.concatenate([none, *map(of_rows, tables(source))])
 
 
 def filled(

@@ -423,7 +423,7 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
 
 def _of_rows(fitted: FitResult[NoisyMatrix]) -> NoisyMatrix:
     """Return the released second moment as that of single rows in which no cell is empty."""
-    noisy = fitted.result.inner.scaled(fitted.per_row * fitted.pair_factor**2)
+    noisy = fitted.result.inner.scaled(fitted.per_row * fitted.result.pair_factor**2)
     if fitted.result.pairs_present is None:
         return noisy
     entry = fitted.plan.entry

@@ -280,14 +280,14 @@ class PrivatePCA(GaussianDensity):
         scale, centre, error = staged.standardised(clipped, released.centre, released.centre_error)
         variance = staged.variance
         if variance is not None:
-            variance *= fitted.pair_factor**2 * fitted.per_row
+            variance *= fitted.result.pair_factor**2 * fitted.per_row
         found = component_result(
             staged.components,
             centre=centre,
             centre_error=error,
             scale=scale,
             shares=plan.normalise,
-            per_row=fitted.per_row * fitted.pair_factor**2,
+            per_row=fitted.per_row * fitted.result.pair_factor**2,
             variance=variance,
             laplace=plan.pure,
         )

@@ -23,7 +23,7 @@ from eigenveil.mechanisms.homogeneous_rows import schur_complement, unlifted
 from eigenveil.mechanisms.row_bounds import RowBounds
 from eigenveil.mechanisms.standardising import standardised_by_itself
 from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
-from eigenveil.planning.execution import invalid_words
+from eigenveil.planning.bounds import invalid_words
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.clauses import CENTRE_CLAUSES, limits_clause

@@ -41,7 +41,7 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.privacy.guarantee import MOST_ARRIVALS
-from eigenveil.rows.base import RowSource
+from eigenveil.rows.base import RowSource, tables
 from eigenveil.rows.memory import Batch
 from eigenveil.text import plural, printable
 
@@ -208,7 +208,7 @@ class StreamRun(Run[StreamProgress, StreamPlan]):
     def look(self, source: RowSource, *, whole: bool) -> None:
         """Read a table once before anything of it is taken."""
         records = 0
-        for chunk in source.tables():
+        for chunk in tables(source):
             self.plan.stated.start.check(chunk)
             records += len(chunk)
         if whole:
@@ -216,7 +216,7 @@ class StreamRun(Run[StreamProgress, StreamPlan]):
 
     def take(self, source: RowSource, label: str | None) -> None:
         """Take rows in, and use every batch that they fill."""
-        for chunk in source.tables():
+        for chunk in tables(source):
             if not source.rereadable:
                 self.plan.stated.start.check(chunk)
             self._arrive(chunk, label)

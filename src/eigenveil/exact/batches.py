@@ -10,7 +10,7 @@ from eigenveil.exact.gram import public_rows
 from eigenveil.exceptions import UnsupportedNotionError
 from eigenveil.messages import REPLACE_ONE, SINGLE_ROWS
 from eigenveil.privacy.adjacency import Adjacency, Unit
-from eigenveil.rows.base import RowSource
+from eigenveil.rows.base import RowSource, tables
 from eigenveil.rows.matrices import MatrixBatch
 from eigenveil.rows.memory import Batch
 
@@ -54,7 +54,7 @@ class Batches:
         self.position = 0  # records handed out so far
         if self._held is None:
             chunks: Iterator[_Chunk]
-            chunks = source.chunks() if source.schema.holds_matrices else source.tables()
+            chunks = source.chunks() if source.schema.holds_matrices else tables(source)
             self._chunks = (chunk for chunk in chunks if len(chunk))
             self._chunk: _Chunk | None = next(self._chunks, None)
             self._offset = 0  # in the chunk

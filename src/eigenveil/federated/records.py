@@ -313,7 +313,7 @@ class Records:
         planned = self._plans.inside(inside, norm, before.cost, centred=bool(notes["centred"]))
         self._require_paid(compose(before.cost, planned.cost))
         fitted = self._executed(planned, inside, "values")
-        noisy, factor = fitted.result.inner, fitted.pair_factor**2
+        noisy, factor = fitted.result.inner, fitted.result.pair_factor**2
         paired = fitted.result.differences  # which leave the first centre, if there was one
         found = _InsideProcedure(
             matrix=noisy.matrix * factor,

@@ -6,7 +6,9 @@ _HOMES = {
     "additive": "GaussianNoise LaplaceNoise NoisyMean PrivateMean PrivateTrace vector_noise",
     "analyze_gauss": "AnalyzeGauss Spherical WishartComponents directions",
     "captured": "Captured CapturedVariance captured_pays",
-    "centre": "Centred CentredResult LocatedCentre Paired Uncentred enough_rows mean_shares",
+    "centre": (
+        "CentreSteps Centred CentredResult LocatedCentre Paired Uncentred enough_rows mean_shares"
+    ),
     "cleaned": "AdaptiveCleaned Cleaned",
     "column_scale": ("ColumnScale FoundScales Scaled enough_for_scales scale_share without_hidden"),
     "columns": "Columns",
@@ -28,7 +30,7 @@ _HOMES = {
     "image_noise": "ImageNoise",
     "joined": "JoinedRegression",
     "levels": "PrivateLevels",
-    "linear": "CentreSteps LinearStages Stage TargetSteps",
+    "linear": "LinearStages Stage TargetSteps",
     "linear_rows": "Design Gradients Records Residuals reordered",
     "median_of_means": "MedianOfMeans PrivateQuantile blocks_of findable free_ends",
     "missing_rates": "Present missing_shares",

@@ -36,17 +36,17 @@ Proof: docs/proofs/located.md.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.exact.clip import LARGEST_NORM, Clip
+from eigenveil.exact.clip import LARGEST_NORM, SMALLEST_NORM, Clip
 from eigenveil.exact.gram import count, total
 from eigenveil.exceptions import NothingFoundError
-from eigenveil.mechanisms.additive import PrivateMean, VectorNoise
+from eigenveil.mechanisms.additive import LaplaceNoise, PrivateMean, VectorNoise
 from eigenveil.mechanisms.distances import PrivateDistances
 from eigenveil.mechanisms.gate import Gate, Procedure
 from eigenveil.messages import BOUNDS, option
@@ -112,6 +112,11 @@ class CentredResult(Generic[Result]):
     turn: NDArray[np.float64] | None = None
     drawn_rows: int | None = None
     unit_distance: float = 0.0
+
+    @property
+    def pair_factor(self) -> float:
+        """What turns half differences of two rows into something with the covariance of one."""
+        return math.sqrt(2) if self.differences else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,6 +266,110 @@ def enough_rows(whole: Allotment, rows: int | None, columns: int) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """How far steps towards a centre have come.
+
+    Attributes
+    ----------
+    taken : int
+        How many found distances.
+    about : Clip
+        Rows about the centre that was reached.
+    error : float
+        Its expected squared distance from the mean.
+    count : float, optional
+        Number of rows, where that is private.
+    reach, loss : float
+        Where rows of the last step were clipped, and what that takes from their mean length.
+
+    """
+
+    taken: int
+    about: Clip
+    error: float = 0.0
+    count: float | None = None
+    reach: float | None = None
+    loss: float = 0.0
+
+    @property
+    def centre(self) -> NDArray[np.float64]:
+        """The centre."""
+        assert self.about.centre is not None  # from the start
+        return self.about.centre
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CentreSteps:
+    """Steps towards a centre: distances, then the mean of rows clipped at one of them.
+
+    ``searches`` is empty where a range is stated; then means within it are enough.
+    """
+
+    searches: tuple[PrivateDistances, ...]
+    means: tuple[PrivateMean, ...]
+
+    def cost(self) -> Cost:
+        """Return the cost of all steps, composed."""
+        searches = (search.cost() for search in self.searches)
+        return compose(*searches, *(mean.cost() for mean in self.means))
+
+    def towards(
+        self,
+        source: RowSource,
+        about: Clip,
+        gate: Gate,
+        length: Callable[[PrivateMean], float],
+        *,
+        present: float | NDArray[np.float64] = 1.0,
+        valid: bool = False,
+    ) -> Steps:
+        """Take the steps, as long as distances stand out.
+
+        ``length`` is that of the noise on a sum of rows in the unit ball, about, and ``present``
+        the shares of cells that are.
+        """
+        found = Steps(taken=0, about=about)
+        for i, mean in enumerate(self.means):
+            clip, reach, loss = found.about, None, 0.0
+            if self.searches:
+                seen = self.searches[i].run(source, found.about, gate)
+                if not seen.found:
+                    break
+                reach = seen.clipping(length(mean) / max(1.0, seen.rows), 1)
+                reach = min(LARGEST_NORM, max(SMALLEST_NORM, reach))
+                clip, loss = replace(clip, row_norm=reach), seen.loss(reach)
+            rough = gate.draw(mean, total(source, clip, gate.adjacency, valid=valid))
+            centre = found.centre + rough.offset / present
+            if about.box is not None:
+                centre = np.clip(centre, *about.box)
+            found = Steps(
+                taken=i + 1,
+                about=replace(about, centre=centre),
+                error=rough.squared_error,
+                count=rough.count,
+                reach=reach,
+                loss=loss,
+            )
+        return found
+
+    def run(
+        self, source: RowSource, start: Clip, gate: Gate
+    ) -> tuple[NDArray[np.float64], float] | None:
+        """Return a centre and its squared error; None where no distance stands out."""
+        d, public = source.n_columns, gate.adjacency.count_is_public
+
+        def length(mean: PrivateMean) -> float:
+            if isinstance(mean.noise, LaplaceNoise):
+                root = math.sqrt(d)
+                return math.sqrt(2 * d) * (2 * root if public else root + 1) / mean.noise.epsilon
+            return math.sqrt(d) * (2.0 if public else math.sqrt(2)) / mean.noise.mu
+
+        about = replace(start, centre=np.zeros(d) if start.centre is None else start.centre)
+        found = self.towards(source, about, gate, length)
+        return (found.centre, found.error) if found.taken else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LocatedCentre(Generic[Result]):
     """First the centre, then ``inner`` about it. Fields are public, never data.
 
@@ -324,40 +433,42 @@ class LocatedCentre(Generic[Result]):
             on_invalid=start.on_invalid,
             on_missing=start.on_missing,
         )
-        present = 1.0 if start.present is None else start.present
-        error, loss, count, reach = 0.0, 0.0, None, None
-        for search, mean in zip(self.distances, self.means, strict=False):
-            found = search.run(some, about, gate)
-            if not found.found:
-                return self._without_centre(source, start, gate)
-            noise = mean.deviation(source.n_columns, gate.adjacency) * math.sqrt(source.n_columns)
-            radius = found.clipping(noise / max(1.0, found.rows), 1)
-            clip = replace(about, row_norm=radius)
-            rough = gate.draw(mean, total(some, clip, gate.adjacency, valid=start.leaves_out))
-            centre = centre + rough.offset / present
-            if start.box is not None:
-                centre = np.clip(centre, *start.box)
-            about = replace(about, centre=centre)
-            error, loss, count = rough.squared_error, found.loss(radius), rough.count
-            reach = radius
+        d = source.n_columns
+        steps = CentreSteps(searches=self.distances[: len(self.means)], means=self.means)
+        found = steps.towards(
+            some,
+            about,
+            gate,
+            lambda mean: mean.deviation(d, gate.adjacency) * math.sqrt(d),
+            present=1.0 if start.present is None else start.present,
+            valid=start.leaves_out,
+        )
+        if found.taken < len(self.means):
+            return self._without_centre(source, start, gate)
+        error = found.error
         distance, nearest = error, 0.0
         if self.directions:
             error = 1.0
-            found = self.distances[-1].run(some, about, gate)
-            if found.found:
-                nearest = found.lower_quantile(_UNIT_DISTANCE)
-                error = min(1.0, (distance + loss**2) * found.inverse_square_share(nearest))
-        added = error * (count or 1.0)
+            seen = self.distances[-1].run(some, found.about, gate)
+            if seen.found:
+                nearest = seen.lower_quantile(_UNIT_DISTANCE)
+                error = min(1.0, (distance + found.loss**2) * seen.inverse_square_share(nearest))
+        added = error * (found.count or 1.0)
         clip = replace(
             start,
-            centre=centre,
+            centre=found.centre,
             centre_error=added,
             unit_distance=nearest,
-            found_norm=None if self.directions else reach,
+            found_norm=None if self.directions else found.reach,
         )
         inner = self.inner.run(source, clip, gate)
         return CentredResult(
-            centre, error, count, inner, distance_error=distance, unit_distance=nearest
+            found.centre,
+            error,
+            found.count,
+            inner,
+            distance_error=distance,
+            unit_distance=nearest,
         )
 
     def _without_centre(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:

@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 from eigenveil.exact.clip import LARGEST_NORM, SMALLEST_NORM, Clip
 from eigenveil.exact.gram import total, trace
 from eigenveil.exceptions import InvalidDataError, NothingFoundError
-from eigenveil.mechanisms.additive import LaplaceNoise, PrivateMean, PrivateTrace, VectorNoise
+from eigenveil.mechanisms.additive import PrivateTrace, VectorNoise
+from eigenveil.mechanisms.centre import CentreSteps
 from eigenveil.mechanisms.column_scale import ColumnScale
 from eigenveil.mechanisms.distances import NoisyDistances, PrivateDistances
 from eigenveil.mechanisms.gate import Gate
@@ -53,42 +54,6 @@ from eigenveil.text import listed
 _RESIDUAL_LEVEL = 0.9  # quantile of residuals that they are clipped at
 _VARIANCE_REACH = 2.0  # times that quantile, for their variance
 _LENGTH_LEVEL = 0.9  # quantile of lengths that records are pulled in to
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CentreSteps:
-    """Two steps towards a centre: distances and a mean of rows clipped at one of them, twice.
-
-    ``searches`` is empty where a range is stated; then one mean within it is enough.
-    """
-
-    searches: tuple[PrivateDistances, ...]
-    means: tuple[PrivateMean, ...]
-
-    def cost(self) -> Cost:
-        """Return the cost of all steps, composed."""
-        searches = (search.cost() for search in self.searches)
-        return compose(*searches, *(mean.cost() for mean in self.means))
-
-    def run(
-        self, source: RowSource, start: Clip, gate: Gate
-    ) -> tuple[NDArray[np.float64], float] | None:
-        """Return a centre and its squared error; None where no distance stands out."""
-        centre = np.zeros(source.n_columns) if start.centre is None else start.centre
-        about, error = replace(start, centre=centre), 0.0
-        for i, mean in enumerate(self.means):
-            if self.searches:
-                found = self.searches[i].run(source, about, gate)
-                if not found.found:
-                    return None if i == 0 else (centre, error)
-                price = _noise_length(mean.noise, source.n_columns, gate) / max(1.0, found.rows)
-                about = replace(about, row_norm=_norm(found.clipping(price, 1)))
-            noisy = gate.draw(mean, total(source, about, gate.adjacency))
-            centre, error = centre + noisy.offset, noisy.squared_error
-            if start.box is not None:
-                centre = np.clip(centre, *start.box)
-            about = replace(about, centre=centre)
-        return centre, error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -416,15 +381,6 @@ def _per_length(noisy: NoisyMatrix, records: Records, gate: Gate) -> NoisyMatrix
     factor = 1.0 if records.length is None else records.length**-2
     most = 1.0 if gate.adjacency.count_is_public else math.inf
     return noisy.scaled(factor).cleaned(trace_bound=most, spike=0.0)
-
-
-def _noise_length(noise: VectorNoise, columns: int, gate: Gate) -> float:
-    """Return the length of the noise on a sum of rows in the unit ball, about."""
-    public = gate.adjacency.count_is_public
-    if isinstance(noise, LaplaceNoise):
-        length = math.sqrt(columns)
-        return math.sqrt(2 * columns) * (2 * length if public else length + 1) / noise.epsilon
-    return math.sqrt(columns) * (2.0 if public else math.sqrt(2)) / noise.mu
 
 
 def _norm(length: float) -> float:

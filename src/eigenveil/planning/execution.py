@@ -4,7 +4,6 @@ Everything before `execute` is public; nothing after it is in reach of raw data.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -16,24 +15,17 @@ from eigenveil.mechanisms.column_scale import without_hidden
 from eigenveil.mechanisms.gate import Gate, proofs_of
 from eigenveil.numerics.memory import require_memory
 from eigenveil.numerics.random import NoiseSource
-from eigenveil.planning.bounds import StatedBounds
+from eigenveil.planning.bounds import StatedBounds, bounds_of, centre_words, further_words
 from eigenveil.planning.plans import Plan
 from eigenveil.privacy.balance import Balance
 from eigenveil.privacy.clauses import (
-    CENTRE_CLAUSES,
     NEAR_ROWS_CLAUSE,
-    ZEROED_CLAUSE,
-    changed_clause,
-    drawn_clause,
-    entries_clause,
-    with_unit_distance,
 )
 from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.rows.base import RowSource
 from eigenveil.rows.maps import Divide
-from eigenveil.text import listed
 
 Result = TypeVar("Result")
 
@@ -110,11 +102,6 @@ class FitResult(Generic[Result]):
         return np.asarray(level / present)
 
     @property
-    def pair_factor(self) -> float:
-        """What turns half differences of rows into something with the covariance of rows."""
-        return pair_factor(self.result)
-
-    @property
     def per_row(self) -> float:
         """What turns a released sum into a mean where the number of rows is private."""
         count = self.result.noisy_count
@@ -164,7 +151,7 @@ def execute(
     if result.drawn_rows is not None:
         plan = replace(plan, drawn_rows=result.drawn_rows)
     stated = plan.stated.chosen(
-        getattr(result.inner, "row_norm", None), (*_words(plan, result, names), *remarks)
+        getattr(result.inner, "row_norm", None), (*bounds_of(plan, result, names), *remarks)
     )
     guarantee = _guarantee(plan, gate.total, stated.words, exact=gate.exact)
     return FitResult(
@@ -190,7 +177,7 @@ def foreseen(plan: Plan, cost: Cost, ledger: str | None, remarks: tuple[str, ...
         )
     if plan.components and plan.normalise and plan.centring == "located":
         words.append(NEAR_ROWS_CLAUSE)
-    words.append(_centre_words(plan, differences=plan.centring == "paired"))
+    words.append(centre_words(plan, differences=plan.centring == "paired"))
     if plan.counted:
         words.append("as many rows used, drawn at random, as a noisy count allows")
     if plan.entry.standardises:
@@ -201,7 +188,7 @@ def foreseen(plan: Plan, cost: Cost, ledger: str | None, remarks: tuple[str, ...
         zero = "; variances that noise hides are zero" * (not plan.components)
         without = "; those without one are left out by name"
         words.append(f"columns divided by private scales{without}{zero}")
-    words += _further_words(plan)
+    words += further_words(plan)
     exact = bool(getattr(plan.inner(plan.strength), "exact", False))
     exact = exact and not (plan.pure and "pairs" in plan.shares)  # whose noise is Wishart
     promised = _guarantee(plan, cost, (*words, *remarks), exact=exact)
@@ -221,157 +208,3 @@ def _guarantee(plan: Plan, cost: Cost, bounds: tuple[str, ...], *, exact: bool) 
         protects=request.unit,
         arrival=entry.batches and not request.rereadable,
     )
-
-
-def _words(plan: Plan, result: CentredResult[Any], names: Sequence[str] | None) -> tuple[str, ...]:
-    """Return what bounds rows, and where that comes from."""
-    centre = _centre_words(plan, differences=result.differences)
-    drawn = () if result.drawn_rows is None else (drawn_clause(result.drawn_rows),)
-    if result.drawn_rows == 0:
-        return (*drawn, *_bound_words(plan, result), *_further_words(plan))
-    words = [*drawn, *_bound_words(plan, result), centre, *_scale_words(plan, result, names)]
-    if result.turn is not None:
-        assert result.column_limit is not None  # both come together
-        shortest = float(result.turn.min())
-        words.append(entries_clause(result.column_limit, shortest))
-    spread = getattr(result.inner, "spread", None)
-    if spread is not None:
-        persons = plan.request.unit.owns_many
-        words.append(changed_clause(spread.changed, spread.changed_noise, of_persons=persons))
-    chosen = result.inner.row_norm if plan.components and not plan.tightens else None
-    if chosen is not None:
-        words.append(
-            f"rows pulled in to {chosen * pair_factor(result):.6g} for the variances (chosen "
-            "privately)"
-        )
-    return (*words, *_further_words(plan))
-
-
-def _further_words(plan: Plan) -> tuple[str, ...]:
-    """Return what becomes of cells that hold no numbers, and of several rows of one person."""
-    request = plan.request
-    words = [
-        *invalid_words(
-            request.on_invalid,
-            request.on_missing,
-            corrects=plan.corrects_missing,
-            pairs="pairs" in plan.shares,
-            counted=request.adjacency.count_is_public or plan.counted,
-        )
-    ]
-    if request.unit.owns_many:
-        words.append(f"all rows of one {request.unit.name} together weigh as one row")
-    if plan.entry.batches and not request.rereadable:
-        words.append("rows used in the order in which they came: a sorted table misleads")
-    return tuple(words)
-
-
-def _bound_words(plan: Plan, result: CentredResult[Any]) -> tuple[str, ...]:
-    stated, chosen = plan.stated, getattr(result.inner, "row_norm", None)
-    chooses = plan.tightens or not plan.components
-    words = stated.words_with(chosen if chooses else None)
-    return with_unit_distance(words, result.unit_distance)
-
-
-def _centre_words(plan: Plan, *, differences: bool) -> str:
-    if differences:
-        return CENTRE_CLAUSES["paired"]
-    if plan.centring != "located":
-        return CENTRE_CLAUSES[plan.centring]
-    within = "within the stated range" if plan.request.box is not None else "without a bound"
-    return f"{CENTRE_CLAUSES['located']} {within}"
-
-
-def pair_factor(result: CentredResult[Any]) -> float:
-    """Return what turns half differences of two rows into something with the covariance of one."""
-    return math.sqrt(2) if result.differences else 1.0
-
-
-def _scale_words(
-    plan: Plan, result: CentredResult[Any], names: Sequence[str] | None
-) -> tuple[str, ...]:
-    """Return what columns were divided by, in words."""
-    if plan.entry.standardises:
-        return _deviation_words(plan, result, names)
-    if result.scale is not None:
-        known = plan.request.known_scale is not None
-        words = private_scale_words("columns", result.scale, names, known=known)
-        return (words,) if plan.components else (words, *_hidden_words(plan, result, names))
-    if plan.request.divides_by_ranges:
-        hidden = _hidden_words(plan, result, names)
-        return ("columns divided by half their stated ranges", *hidden)
-    stated = ("columns divided by scales stated by the caller",)
-    return stated if plan.request.scale is not None else ()
-
-
-def _deviation_words(
-    plan: Plan, result: CentredResult[Any], names: Sequence[str] | None
-) -> tuple[str, ...]:
-    """Return that columns were divided by released standard deviations, and which are guesses."""
-    d = plan.request.n_columns
-    kept = np.arange(d) if result.scale is None else np.flatnonzero(np.isfinite(result.scale))
-    known = np.isfinite(result.inner.deviations)
-    guessed = kept[result.inner.hidden].tolist()
-    left = np.setdiff1d(np.arange(d), kept[known]).tolist()
-    told = "columns divided by released standard deviations"
-    if guessed:
-        told += f"; noise hides those of {listed(_named(guessed, names))}, taken as large as noise"
-    if left:
-        told += f"; left out, as no variance was found for them: {listed(_named(left, names))}"
-    return (told,)
-
-
-def _hidden_words(
-    plan: Plan, result: CentredResult[Any], names: Sequence[str] | None
-) -> tuple[str, ...]:
-    """Return which variances are zero, by name, but for columns that are constant as stated."""
-    matrix, box = result.inner.matrix, plan.request.box
-    found = np.ones(len(matrix)) if result.scale is None else result.scale
-    zero = np.zeros(found.size, dtype=bool)
-    zero[np.isfinite(found)] = matrix.diagonal() == 0
-    if box is not None:
-        zero &= box[0] < box[1]
-    hidden = np.flatnonzero(zero).tolist()
-    told = f"variances that noise hides are zero: {listed(_named(hidden, names))}"
-    return (told,) if hidden and result.inner.noise_scale > 0 else ()
-
-
-def private_scale_words(
-    what: str, scale: NDArray[np.float64], names: Sequence[str] | None, *, known: bool
-) -> str:
-    """Return that columns were divided by scales, and which were left out, by name."""
-    left = np.flatnonzero(np.isinf(scale)).tolist()
-    found = scale[np.isfinite(scale)]
-    if found.size > 1 and (found == found[0]).all() and not (known or left):
-        return f"{what} divided by one private scale, as all seem to share a unit"
-    but = ", those that are 0 or 1 by 1" * known
-    without = f"; left out, as no scale was found for them: {listed(_named(left, names))}"
-    return f"{what} divided by private scales{but}{without * bool(left)}"
-
-
-def _named(columns: Sequence[int], names: Sequence[str] | None) -> list[str]:
-    return [f"x{j}" if names is None else names[j] for j in columns]
-
-
-def invalid_words(
-    on_invalid: str,
-    on_missing: str,
-    *,
-    corrects: bool,
-    pairs: bool = False,
-    counted: bool = True,
-) -> tuple[str, ...]:
-    """Return what happens to rows and cells that hold no numbers.
-
-    ``pairs`` says whether shares of pairs of present cells correct products, and ``counted``
-    whether invalid rows are among those that sums are divided by.
-    """
-    filled: tuple[str, ...] = ()
-    if on_missing == "centre":
-        shares = "private shares of pairs of cells" if pairs else "private shares"
-        how = "for reasons unrelated to their values" if pairs else "at random"
-        allowed = f", and moments corrected for them by {shares}, as if missing {how}"
-        filled = (f"empty cells taken as the centre's{allowed if corrects else ''}",)
-    still = ", but are counted: variances shrink by their share" if counted else ""
-    invalid = (f"{ZEROED_CLAUSE}{still}",)
-    return (*filled, *(invalid if on_invalid == "zero" else ()))

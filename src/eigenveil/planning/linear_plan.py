@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
 from eigenveil.mechanisms.additive import PrivateMean, PrivateTrace, vector_noise
-from eigenveil.mechanisms.centre import enough_rows
+from eigenveil.mechanisms.centre import CentreSteps, enough_rows
 from eigenveil.mechanisms.column_scale import ColumnScale
 from eigenveil.mechanisms.distances import PrivateDistances
 from eigenveil.mechanisms.gauss import GaussCov
 from eigenveil.mechanisms.joined import JoinedRegression
-from eigenveil.mechanisms.linear import CentreSteps, LinearStages, Stage, TargetSteps
+from eigenveil.mechanisms.linear import LinearStages, Stage, TargetSteps
 from eigenveil.mechanisms.median_of_means import MedianOfMeans, blocks_of, findable
 from eigenveil.mechanisms.wishart import WishartCov
 from eigenveil.messages import REPLACE_ONE, option

@@ -1,6 +1,6 @@
 """The one charged release of a regression, and descriptions of its bounds."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,18 +9,16 @@ from eigenveil.exact.clip import Clip
 from eigenveil.exceptions import TooFewRowsError
 from eigenveil.mechanisms.gate import Gate
 from eigenveil.mechanisms.joined import JoinedRegression
-from eigenveil.mechanisms.linear import LinearModel, LinearStages
-from eigenveil.mechanisms.median_of_means import MedianOfMeans
+from eigenveil.mechanisms.linear import LinearModel
 from eigenveil.messages import Part, Phrase, option
 from eigenveil.numerics.memory import require_memory
 from eigenveil.numerics.random import NoiseSource
-from eigenveil.planning.execution import private_scale_words
+from eigenveil.planning.bounds import regression_bounds
 from eigenveil.planning.linear_plan import RegressionPlan
 from eigenveil.planning.request import Request
 from eigenveil.planning.sufficient import what_would_do
 from eigenveil.privacy.balance import Balance
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.clauses import ZEROED_CLAUSE
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.rows.base import RowSource
@@ -91,7 +89,7 @@ def release_regression(
         budget=request.budget,
         cost=gate.total,
         adjacency=request.adjacency,
-        bounds=_bounds(plan, model, names),
+        bounds=regression_bounds(plan, model, names),
         numerics=Numerics.EXACT if gate.exact else Numerics.IDEALISED,
         simulated=noise.simulated,
         ledger=gate.receipt,
@@ -141,70 +139,3 @@ def _enough(request: Request, accepts: Callable[[RegressionPlan], bool]) -> str:
         return accepts(RegressionPlan(request=replace(request, n_rows=rows, budget=budget)))
 
     return what_would_do(would_do, request.n_rows, request.budget, request.unit.name)
-
-
-def _bounds(
-    plan: RegressionPlan, released: LinearModel, names: Sequence[str] | None
-) -> tuple[str, ...]:
-    """Describe what bounds records, and its origin."""
-    request, words = plan.request, []
-    joined = isinstance(plan.procedure, JoinedRegression)
-    if plan.targets.boxes is None and (plan.means_alone or released.gram is None):
-        words.append("none needed for the target: its ranks alone count")
-    elif plan.targets.boxes is None:
-        where = "lengths" if joined else "quantiles"
-        words.append(f"none needed for the target: residuals clipped at private {where}")
-    else:
-        words.append("targets clamped to stated ranges before their means are taken")
-    if plan.means_alone:
-        words.append(_alone_words(plan))
-    elif released.gram is None:
-        words.append("only medians of means: no scale was found for the target")
-    elif joined:
-        words.append("rows and residuals clipped about a private centre at private lengths")
-    elif request.row_norm is not None:
-        words.append(
-            f"records longer than {released.row_norm:.6g} pulled in to that length (stated by "
-            "the caller)"
-        )
-    elif released.row_norm is not None:
-        words.append(
-            f"records longer than {released.row_norm:.6g} pulled in to that length (chosen "
-            "privately)"
-        )
-    else:
-        words.append("every record scaled to unit length, whatever its length")
-    words += _scale_words(plan, released, names)
-    if request.on_missing == "centre":
-        words.append("empty cells taken as the centre's")
-    if request.on_invalid == "zero":
-        words.append(ZEROED_CLAUSE)
-    if request.unit.owns_many:
-        words.append(f"all rows of one {request.unit.name} together weigh as one row")
-    return tuple(words)
-
-
-def _alone_words(plan: RegressionPlan) -> str:
-    why = "public numbers allow no coefficients"
-    assert isinstance(plan.procedure, LinearStages)  # which alone releases means
-    found = plan.procedure.targets[0].offset
-    if not isinstance(found, MedianOfMeans) or found.block == 1:
-        middle = "medians" if isinstance(found, MedianOfMeans) else "means"
-        return f"only {middle}: {why}"
-    return f"only medians of means of {found.block:.3g} rows each on average: {why}"
-
-
-def _scale_words(
-    plan: RegressionPlan, released: LinearModel, names: Sequence[str] | None
-) -> list[str]:
-    if released.gram is None:
-        return []
-    if isinstance(plan.procedure, JoinedRegression):  # which refines known scales, too
-        return [private_scale_words("features", released.scale, names, known=False)]
-    if plan.shares.scale:
-        known = plan.request.known_scale is not None
-        return [private_scale_words("features", released.scale, names, known=known)]
-    if plan.request.scale is not None:
-        return ["features divided by scales stated by the caller"]
-    ranges = plan.request.box is not None
-    return ["features divided by half their stated ranges"] if ranges else []

@@ -1,12 +1,4 @@
-"""From a request to its plan: stages, shares of the budget and refusals by public numbers.
-
-Stages and their shares of the budget (of mu^2, or of a pure epsilon): scales of columns; shares of
-present cells 0.05, and of pairs of them 0.05 where rows are many; a centre, a search for distances
-and a mean for each step; or one mean of clipped rows 0.1, of components at a pure epsilon 0.2; a
-private radius; the rank 0.1; variances 0.05 and their distances; the captured variance 0.02; scores
-to be shown 0.1; the components or the matrix what is left. Searches take what public numbers say
-they need, from 0.005 to 0.1; the more rows, the less for all of them.
-"""
+"""From a request to its plan: stages, their strength, and refusals by public numbers."""
 
 import math
 from collections.abc import Callable
@@ -29,18 +21,15 @@ from eigenveil.exceptions import (
 from eigenveil.mechanisms.additive import PrivateMean, VectorNoise, vector_noise
 from eigenveil.mechanisms.captured import CAPTURED_SHARE, CapturedVariance, captured_pays
 from eigenveil.mechanisms.centre import (
-    CENTRE_SHARE,
     Centred,
     CentredResult,
     LocatedCentre,
     Paired,
     Uncentred,
     enough_rows,
-    mean_shares,
 )
-from eigenveil.mechanisms.column_scale import ColumnScale, Scaled, enough_for_scales, scale_share
+from eigenveil.mechanisms.column_scale import ColumnScale, Scaled, enough_for_scales
 from eigenveil.mechanisms.component_stages import (
-    RANK_SHARE,
     VARIANCE_SHARE,
     ComponentStages,
     Further,
@@ -53,7 +42,6 @@ from eigenveil.mechanisms.distances import (
     SEARCHABLE_STRENGTH,
     PrivateDistances,
     PrivateRadiusClip,
-    distance_share,
     noise_rows,
     searchable,
 )
@@ -74,6 +62,7 @@ from eigenveil.mechanisms.wishart import WishartCov
 from eigenveil.messages import BOUNDS, REPLACE_ONE, SAME_UNIT, SHOW_SCORES, Part, Phrase, option
 from eigenveil.planning.bounds import StatedBounds
 from eigenveil.planning.request import Centring, Request
+from eigenveil.planning.shares import centre_shares, stage_shares
 from eigenveil.planning.sufficient import what_would_do
 from eigenveil.privacy.accounting import compose, part
 from eigenveil.privacy.budget import Budget
@@ -83,7 +72,6 @@ from eigenveil.rows.derived import check_pairs, require_public_count
 from eigenveil.text import plural
 
 _SCALED_CENTRE_ROWS = 10  # times the rows that a located centre needs, in private scales
-PURE_MEAN_SHARE = 0.2  # of components
 _MATRICES = 10  # of columns by columns, held at once by noise and eigenvectors
 
 
@@ -124,9 +112,10 @@ class Plan:
         components hold.
     counts : bool
         Whether a count is bought about a known centre, which variances under add/remove need.
-    further, shares : dict
-        Shares of the whole budget, by stage: for what follows the components of a released matrix;
-        and for all. Before rows are drawn, those after the count are one.
+    bought, further, shares : dict
+        Shares of the whole budget, by stage: for what is bought about released components; for
+        what of it follows the components of a released matrix; and for all. Before rows are drawn,
+        those after the count are one.
     whole, stages : Allotment, dict
         What ``further`` leaves of the budget, were nothing spent before, and its shares.
     front : bool
@@ -159,6 +148,7 @@ class Plan:
     variances: bool = field(init=False)
     captured: bool = field(init=False)
     counts: bool = field(init=False)
+    bought: dict[str, float] = field(init=False)
     further: dict[str, float] = field(init=False)
     shares: dict[str, float] = field(init=False)
     whole: Allotment = field(init=False)
@@ -172,7 +162,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         request, entry = self.request, self.request.mechanism
-        n, n_columns, located = request.n_rows, request.n_columns, self.centring == "located"
+        n, n_columns = request.n_rows, request.n_columns
         components = not request.of_matrix
         public = request.adjacency.count_is_public
         variances = bool(request.variances) and self.normalise
@@ -212,6 +202,7 @@ class Plan:
             variances=variances,
             counts=counts,
             captured=captured,
+            bought=bought,
             further=further,
             whole=whole,
             front=front,
@@ -221,32 +212,7 @@ class Plan:
             corrects_missing=corrects,
             missing_shares=missing,
         )
-        stages: dict[str, float] = {}
-        if counted:
-            stages = Counted.build(whole, request).shares(self.drawn_rows)
-        else:
-            search = distance_share(whole, differences)
-            if front:
-                left = 1 - sum(missing.values())
-                steps = self._front(whole).shares
-                stages = {stage: left * share for stage, share in steps.items()}
-            elif request.private_scale:
-                stages["scale"] = scale_share(whole, n, request.n_sought)
-            stages |= missing
-            if located and not front:
-                first, *means = self.centre_shares
-                stages["centre"] = (len(means) + self.normalise) * first + sum(means)
-            elif not front and ((self.centring == "mean" and not lifts) or counts):
-                stages["centre"] = PURE_MEAN_SHARE if components and self.pure else CENTRE_SHARE
-            if tightens and not front:
-                stages["radius"] = search
-            if components and request.private_rank:
-                stages["rank"] = RANK_SHARE
-            if variances:
-                stages["variances"] = VARIANCE_SHARE + search
-            if components:
-                stages |= bought
-            stages["components" if components else "matrix"] = 1 - sum(stages.values())
+        stages = stage_shares(self)
         left = 1 - sum(further.values())
         shares = further | {stage: left * share for stage, share in stages.items()}
         vars(self).update(stages=stages, shares=shares)
@@ -269,13 +235,6 @@ class Plan:
         if self.centring == "located" and start.box is not None:
             start = replace(start, centre=np.clip(0.0, *start.box))
         return replace(start, row_norm=min(start.row_norm, stated))
-
-    @property
-    def centre_shares(self) -> tuple[float, ...]:
-        """Shares of one search for distances and of the mean of each step."""
-        rough, fine = mean_shares(self.whole, self.n_rows, self.request.n_columns)
-        means = (rough, fine) if self.normalise else (rough / 2, rough / 2, fine)
-        return distance_share(self.whole, self.n_rows), *means
 
     @property
     def reads_once(self) -> bool:
@@ -343,7 +302,7 @@ class Plan:
         if self.counted:
             return Counted.build(whole, self.request)
         if self.front:
-            return self._with_present(whole, self._front(whole))
+            return self._with_present(whole, self.front_at(whole))
         inner = self.inner(parameter)
         if self.components:
             inner = self._staged(whole, inner)
@@ -366,7 +325,7 @@ class Plan:
         asked = self.missing_shares
         return Present.build(whole, asked, inner) if asked else inner
 
-    def _front(self, whole: Allotment) -> Front:
+    def front_at(self, whole: Allotment) -> Front:
         """Return the stages that need no scale, centre or bound."""
         request = self.request
         whole = part(whole, 1 - sum(self.missing_shares.values()))
@@ -443,7 +402,7 @@ class Plan:
             sample = enough_rows(whole, self.n_rows, request.n_columns)
         if self.centring == "located":
             return LocatedCentre.build(
-                [_noise(whole, share) for share in self.centre_shares],
+                [_noise(whole, share) for share in centre_shares(self)],
                 inner,
                 sample=sample,
                 directions=self.normalise,

@@ -1,17 +1,35 @@
-"""How the budget of a regression is divided among its steps, from public numbers.
+"""How a budget is divided among the stages of a release, from public numbers.
 
-What a step needs is measured in n mu, rows for each standard deviation of noise on a count. A
-search for distances needs a share of (34/(n mu))^2 of mu^2, scales of p columns (60 sqrt(p)/(n
-mu))^2; of a pure epsilon 130/(n epsilon) and 220 p/(n epsilon). Where scales need more than
-half, or a range of the target is neither stated nor to be found, coefficients are out of reach: a
-mean of each target is all that is released, and has the whole budget. What is left otherwise goes
-to the Gram matrix and to the stages, mostly to the last.
+Stages and their shares of the budget (of mu^2, or of a pure epsilon): scales of columns; shares of
+present cells 0.05, and of pairs of them 0.05 where rows are many; a centre, a search for distances
+and a mean for each step; or one mean of clipped rows 0.1, of components at a pure epsilon 0.2; a
+private radius; the rank 0.1; variances 0.05 and their distances; the captured variance 0.02; scores
+to be shown 0.1; the components or the matrix what is left. Searches take what public numbers say
+they need, from 0.005 to 0.1; the more rows, the less for all of them.
+
+What a step of a regression needs is measured in n mu, rows for each standard deviation of noise on
+a count. A search for distances needs a share of (34/(n mu))^2 of mu^2, scales of p columns (60
+sqrt(p)/(n mu))^2; of a pure epsilon 130/(n epsilon) and 220 p/(n epsilon). Where scales need more
+than half, or a range of the target is neither stated nor to be found, coefficients are out of
+reach: a mean of each target is all that is released, and has the whole budget. What is left
+otherwise goes to the Gram matrix and to the stages, mostly to the last.
 """
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from eigenveil.mechanisms.centre import CENTRE_SHARE, mean_shares
+from eigenveil.mechanisms.column_scale import scale_share
+from eigenveil.mechanisms.component_stages import RANK_SHARE, VARIANCE_SHARE
+from eigenveil.mechanisms.counted import Counted
+from eigenveil.mechanisms.distances import distance_share
 from eigenveil.privacy.cost import Allotment, Pure
+
+if TYPE_CHECKING:
+    from eigenveil.planning.plans import Plan
+
+PURE_MEAN_SHARE = 0.2  # of components
 
 _GRAM = 0.45  # of what is left beside the searches
 _VARIANCE = 0.02
@@ -148,3 +166,41 @@ def _needed(rows: float, pure: bool) -> float:
         return 2 * _LEAST_SEARCH
     needed = (_SEARCH[pure] / rows) ** (1 if pure else 2)
     return min(_MOST_SEARCH, max(_LEAST_SEARCH, needed))
+
+
+def stage_shares(plan: "Plan") -> dict[str, float]:
+    """Return shares of `Plan.whole` by stage; before rows are drawn, all after the count as one."""
+    request, whole, located = plan.request, plan.whole, plan.centring == "located"
+    if plan.counted:
+        return Counted.build(whole, request).shares(plan.drawn_rows)
+    shares: dict[str, float] = {}
+    search = distance_share(whole, plan.n_differences)
+    if plan.front:
+        left = 1 - sum(plan.missing_shares.values())
+        steps = plan.front_at(whole).shares
+        shares = {stage: left * share for stage, share in steps.items()}
+    elif request.private_scale:
+        shares["scale"] = scale_share(whole, plan.n_rows, request.n_sought)
+    shares |= plan.missing_shares
+    if located and not plan.front:
+        first, *means = centre_shares(plan)
+        shares["centre"] = (len(means) + plan.normalise) * first + sum(means)
+    elif not plan.front and ((plan.centring == "mean" and not plan.lifts) or plan.counts):
+        shares["centre"] = PURE_MEAN_SHARE if plan.components and plan.pure else CENTRE_SHARE
+    if plan.tightens and not plan.front:
+        shares["radius"] = search
+    if plan.components and request.private_rank:
+        shares["rank"] = RANK_SHARE
+    if plan.variances:
+        shares["variances"] = VARIANCE_SHARE + search
+    if plan.components:
+        shares |= plan.bought
+    shares["components" if plan.components else "matrix"] = 1 - sum(shares.values())
+    return shares
+
+
+def centre_shares(plan: "Plan") -> tuple[float, ...]:
+    """Return shares of one search for distances and of the mean of each step."""
+    rough, fine = mean_shares(plan.whole, plan.n_rows, plan.request.n_columns)
+    means = (rough, fine) if plan.normalise else (rough / 2, rough / 2, fine)
+    return distance_share(plan.whole, plan.n_rows), *means

@@ -25,6 +25,7 @@ from eigenveil.planning.choice import plan_of
 from eigenveil.planning.plans import Plan
 from eigenveil.planning.rehearsal import BatchRehearsal, rehearse, with_drawn_rows
 from eigenveil.planning.request import Situation
+from eigenveil.planning.shares import centre_shares
 from eigenveil.privacy.accounting import part
 from eigenveil.privacy.cost import Allotment, Gaussian, Pure
 
@@ -210,7 +211,7 @@ class Simulator:
             share = self.plan.shares["centre"]
             return deviation(part(whole, share), stated) * math.sqrt(self.table.stretch)
         error, reach = 0.0, _BRACKET * _FAR
-        for share in self.plan.centre_shares[1:]:
+        for share in centre_shares(self.plan)[1:]:
             error = deviation(part(whole, share), reach)
             reach = _BRACKET * math.sqrt(1 + situation.d * error**2)
         return error * math.sqrt(self.table.stretch)

@@ -47,7 +47,7 @@ from eigenveil.release.signature import Signature
 from eigenveil.release.verdict import Verdict
 from eigenveil.report.page.document import PAGE_FORMAT, render
 from eigenveil.report.page.summary import card, one_line
-from eigenveil.rows.base import decided
+from eigenveil.rows.base import decided, tables
 from eigenveil.rows.columns import noted_reading
 from eigenveil.rows.frames import is_frame
 from eigenveil.rows.open import open_rows
@@ -407,7 +407,7 @@ class Release:
             raise InvalidDataError(
                 "the columns are not those of the fit, in the same order: choose those"
             )
-        return source.tables()
+        return tables(source)
 
 
 def _names(columns: Iterable[Any]) -> tuple[str, ...]:

@@ -3,7 +3,9 @@
 from eigenveil.doors import lazy_names
 
 _HOMES = {
-    "base": "MappedRows RowMap RowSource Schema Units count_units decided with_one_level_each",
+    "base": (
+        "MappedRows RowMap RowSource Schema Units count_units decided tables with_one_level_each"
+    ),
     "column_names": "is_named_like_an_id",
     "columns": "Reading noted_reading parsed_encode",
     "csv": "CSVSource PlainLines plain_reader",

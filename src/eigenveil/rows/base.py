@@ -178,6 +178,11 @@ class HeldRows:
     place: Place = HOST
 
 
+Watch = Callable[["RowSource"], Iterator[Any]]
+
+"""Yields `chunks` of a source, and shows how far reading is."""
+
+
 class RowSource(ABC):
     """A table that can be read chunk by chunk.
 
@@ -193,10 +198,6 @@ class RowSource(ABC):
         Which rows are protected together.
     rereadable : bool
         Whether `chunks` may be called more than once.
-    readings : Readings, optional
-        Compares readings of rows that do not lie in memory.
-    watch : callable, optional
-        Yields `chunks` of a source, and shows how far reading is.
 
     """
 
@@ -204,8 +205,8 @@ class RowSource(ABC):
     schema: Schema = Schema()
     units: Units = Units()
     rereadable: bool = True
-    readings: Readings | None = None
-    watch: "Callable[[RowSource], Iterator[Any]] | None" = None
+    _readings: Readings | None = None  # compares those of rows that do not lie in memory
+    _watch: "Watch | None" = None
 
     @abstractmethod
     def chunks(self) -> Iterator[Any]:
@@ -243,24 +244,16 @@ class RowSource(ABC):
     def count_rows(self) -> int:
         """Return the number of rows, which are read only where it is not known."""
         known = self.n_rows
-        return sum(len(chunk) for chunk in self.tables()) if known is None else known
-
-    def tables(self) -> Iterator[NDArray[Any]]:
-        """Yield the chunks, each checked to be numbers of the right width.
-
-        At their end, rows that are others than in an earlier reading are refused.
-        """
-        tables = map(self._checked, self._watched())
-        return tables if self.readings is None else self.readings.compared(tables)
+        return sum(len(chunk) for chunk in tables(self)) if known is None else known
 
     def keep_order(self) -> None:
         """Refuse readings in which rows come in another order: something lies beside them."""
-        if self.readings is not None:
-            self.readings.in_order = True
+        if self._readings is not None:
+            self._readings.in_order = True
 
     def unit_tables(self) -> Iterator[tuple[NDArray[Any], NDArray[np.intp] | None]]:
         """Yield checked chunks, and for each row the number of its unit; None where it is one."""
-        for chunk in self.tables():
+        for chunk in tables(self):
             yield chunk, None
 
     def summed_tables(self, clip: Any) -> Iterator[SummedRows]:
@@ -274,7 +267,7 @@ class RowSource(ABC):
     def whole(self) -> NDArray[Any]:
         """Return all rows as one array."""
         # Whoever makes chunks may fill the same memory again.
-        chunks = [np.array(chunk) for chunk in self.tables()]
+        chunks = [np.array(chunk) for chunk in tables(self)]
         return np.concatenate([np.empty((0, self.n_columns)), *chunks])
 
     def lookup(self) -> tuple[int, "Lookup"]:
@@ -317,7 +310,7 @@ class RowSource(ABC):
     def rows_at(self, places: NDArray[np.intp]) -> NDArray[Any]:
         """Return the rows at increasing places, in one pass."""
         found, seen = [np.empty((0, self.n_columns))], 0
-        for chunk in self.tables():
+        for chunk in tables(self):
             start, stop = np.searchsorted(places, (seen, seen + len(chunk)))
             if stop > start:
                 found.append(chunk[places[start:stop] - seen])
@@ -349,13 +342,27 @@ class RowSource(ABC):
         return MappedRows(self, change)
 
     def _watched(self) -> Iterator[Any]:
-        return self.chunks() if self.watch is None else self.watch(self)
+        return self.chunks() if self._watch is None else self._watch(self)
 
     def _checked(self, chunk: Any) -> NDArray[Any]:
         table = as_table(chunk)
         if table.shape[1] != self.n_columns:
             raise InvalidDataError("every chunk must have the same number of columns")
         return table
+
+
+def tables(source: RowSource) -> Iterator[NDArray[Any]]:
+    """Yield the chunks, each checked to be numbers of the right width.
+
+    At their end, rows that are others than in an earlier reading are refused.
+    """
+    checked = map(source._checked, source._watched())
+    return checked if source._readings is None else source._readings.compared(checked)
+
+
+def watch(source: RowSource, how: Watch) -> None:
+    """Have ``how`` yield the chunks of a source from now on, and show how far reading is."""
+    source._watch = how
 
 
 def count_units(source: RowSource) -> int:
@@ -366,8 +373,8 @@ def count_units(source: RowSource) -> int:
 
 def fingerprint(source: RowSource) -> NDArray[np.int64]:
     """Return the numbers of a `Fingerprint`; rows are read only where they are not known."""
-    if source.readings is not None and source.readings.first is not None:
-        return source.readings.first
+    if source._readings is not None and source._readings.first is not None:
+        return source._readings.first
     found = Fingerprint()
     for chunk, owners in source.unit_tables():
         found.add(chunk, owners)
@@ -468,7 +475,7 @@ class MappedRows(RowSource):
 
     def chunks(self) -> Iterator[NDArray[Any]]:
         """Yield changed chunks."""
-        return map(self.change, self.base.tables())
+        return map(self.change, tables(self.base))
 
     def summed(self, what: RowSum) -> tuple[Integers, ...]:
         """Return a sum over changed rows, which are changed where ``base`` has them."""

@@ -43,7 +43,7 @@ class ColumnRows(LabelledRows):
     def decided(self, levels: Mapping[str, Sequence[str]]) -> Self:
         """Return the same table, with these levels for undecided columns."""
         other = copy(self)
-        other.readings = None if self.readings is None else Readings()
+        other._readings = None if self._readings is None else Readings()
         other._take(self._columns.decided(levels), self._reading, self.schema.table_columns)
         if other.n_columns == 0:
             raise InvalidDataError("no column is left: no level of a category is known")

@@ -132,7 +132,7 @@ class CSVSource(ColumnRows):
         self._name = name
         self._reading = reading
         self._rows_read: int | None = None  # by the first full pass
-        self.readings = Readings()
+        self._readings = Readings()
         self._parsed: list[NDArray[Any]] | None = None
         with self._opened() as lines:
             self._comma_is_free = separator(lines) != ","

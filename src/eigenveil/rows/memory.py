@@ -294,7 +294,7 @@ class IterableSource(ChunkedRows):
         self._n_columns = n_columns
         self._chunks = chunks if self.rereadable else self._stream
         self._read = False
-        self.readings = Readings() if self.rereadable else None
+        self._readings = Readings() if self.rereadable else None
 
     @property
     def n_columns(self) -> int:  # type: ignore[override]
@@ -366,7 +366,7 @@ class ForeignSource(ChunkedRows):
         self.schema = Schema(feature_names=rows.feature_names)
         self.rereadable = rows.rereadable
         self._rows = rows
-        self.readings = Readings() if self.rereadable else None
+        self._readings = Readings() if self.rereadable else None
 
     def chunks(self) -> Iterator[Any]:
         """Yield the chunks as they come; whoever sums them checks them."""

@@ -44,7 +44,7 @@ class NpySource(RowSource):
         row = self.n_columns * self._dtype.itemsize
         if min(shape) < 0 or row > _MAX_HELD_BYTES:
             raise InvalidDataError(f"{self._file.name} {_UNREADABLE}")
-        self.readings = Readings()
+        self._readings = Readings()
         self._start = head.tell()
         if self._start + self.n_rows * row > self._file.size:
             raise InvalidDataError(
@@ -74,8 +74,8 @@ class NpySource(RowSource):
         """Return the array as it is stored."""
         rows, found = self.load(), Fingerprint()
         found.add(rows)
-        assert self.readings is not None  # set above
-        self.readings.compare(found.numbers)
+        assert self._readings is not None  # set above
+        self._readings.compare(found.numbers)
         return rows
 
     def lookup(self) -> tuple[int, Lookup]:

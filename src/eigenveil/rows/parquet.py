@@ -36,7 +36,7 @@ class ParquetSource(ColumnRows):
     def __init__(self, files: Path | Sequence[StoredFile], reading: Reading | None = None) -> None:
         stored = [StoredFile(files)] if isinstance(files, Path) else list(files)
         self._name = stored[0].name
-        self.readings = Readings()
+        self._readings = Readings()
         reading = reading or Reading()
         schema, *others = map(parquet_schema, stored)
         for file, other in zip(stored[1:], others, strict=True):
@@ -77,7 +77,7 @@ class ParquetSource(ColumnRows):
     def _of_group(self, group: "_Group") -> "ParquetSource":
         part = copy(self)
         part._groups = [group._replace(file=group.file.elsewhere())]
-        part.readings = Readings()
+        part._readings = Readings()
         return part
 
     def chunks(self) -> Iterator[NDArray[Any]]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.messages import SINGLE_ROWS
 from eigenveil.privacy.adjacency import GROUP, Unit
-from eigenveil.rows.base import RowSource, Table, Units, decided
+from eigenveil.rows.base import RowSource, Table, Units, decided, tables
 from eigenveil.rows.file_guard import Fingerprint, changed
 from eigenveil.rows.ids import PersonNumbers, id_array, numbered
 
@@ -132,7 +132,7 @@ class GroupedSource(UnitSource):
         """Yield chunks of rows, and for each row the number of its group."""
         self.rows.keep_order()
         numbers, start = self.units.numbers, 0
-        for chunk in self.rows.tables():
+        for chunk in tables(self.rows):
             units = numbers[start : start + len(chunk)]
             start += len(chunk)
             if start > len(numbers):
@@ -316,14 +316,14 @@ class LabelledSource(UnitSource):
             yield chunk, units
         if left.any():
             raise changed()
-        if self._source.readings is not None:
-            self._source.readings.compare(found.numbers)
+        if self._source._readings is not None:
+            self._source._readings.compare(found.numbers)
         self._owners = np.concatenate([np.empty(0, dtype=np.intp), *owners])
 
     def _owned_chunks(self, owners: NDArray[np.intp]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
         """Yield chunks of rows that were read before, and whose they are."""
         start = 0
-        for chunk in self._source.tables():
+        for chunk in tables(self._source):
             units = owners[start : start + len(chunk)]
             start += len(chunk)
             if start > len(owners):

@@ -25,7 +25,7 @@ from eigenveil.exact import (
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.numerics import integers
 from eigenveil.privacy import Adjacency
-from eigenveil.rows import Divide, PairedSource, count_units, grouped, open_rows, sampled
+from eigenveil.rows import Divide, PairedSource, count_units, grouped, open_rows, sampled, tables
 
 da = pytest.importorskip("dask.array", reason="needs the extra dask")
 dd = pytest.importorskip("dask.dataframe", reason="needs the extra dask")
@@ -229,7 +229,7 @@ def shuffled_anew(rows, *, whole):
     "read",
     [
         lambda source: source.whole(),
-        lambda source: list(source.tables()),
+        lambda source: list(tables(source)),
         lambda source: PairedSource(source, REPLACE, lambda n: np.arange(n)),
         lambda source: grouped(source, IDS).whole_units(),
     ],

@@ -6,7 +6,7 @@ import pytest
 
 from eigenveil import Ledger, PrivateCovariance
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.rows import open_rows
+from eigenveil.rows import open_rows, tables
 
 SECRET = "patient-4711"
 NEIGHBOURS = pytest.mark.parametrize("adjacency", ["replace-one", "add-remove"])
@@ -28,7 +28,7 @@ def refused(action):
 
 
 def rows_of(source):
-    return np.concatenate([chunk.copy() for chunk in source.tables()])
+    return np.concatenate([chunk.copy() for chunk in tables(source)])
 
 
 def stored(folder, kind, rows):

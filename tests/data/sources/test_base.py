@@ -21,6 +21,7 @@ from eigenveil.rows import (
     open_rows,
     paired,
     shuffled,
+    tables,
 )
 
 
@@ -117,7 +118,7 @@ def test_a_source_answers_and_one_around_it_passes_the_answer_on(kind, around):
 @pytest.mark.parametrize("kind", ["array", "batch", "stated chunks", "chunks", "pairs", "shuffled"])
 def test_all_rows_some_rows_and_rows_in_chunks_are_the_same(kind, around):
     source = WRAPPED[around](SOURCES[kind]())
-    table = np.concatenate([np.array(chunk) for chunk in source.tables()])
+    table = np.concatenate([np.array(chunk) for chunk in tables(source)])
     assert table.shape == (source.count_rows(), source.n_columns)
     assert np.array_equal(source.whole(), table)
     for places in ([], [0], [1, 3], range(len(table))):

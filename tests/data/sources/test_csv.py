@@ -8,7 +8,7 @@ import pytest
 from eigenveil import PrivateCovariance
 from eigenveil.cli.rows import StdinSource
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.rows import Reading, open_rows
+from eigenveil.rows import Reading, open_rows, tables
 from tests.data.sources.tables import NEIGHBOURS, SECRET, covariance, read, refused, rows_of
 
 
@@ -229,4 +229,4 @@ def test_a_small_file_is_parsed_once(tmp_path, monkeypatch):
     assert source.count_rows() == 2
     path.unlink()
     for _ in range(2):
-        assert np.concatenate(list(source.tables())).tolist() == [[1, 2], [3, 4]]
+        assert np.concatenate(list(tables(source))).tolist() == [[1, 2], [3, 4]]

@@ -72,8 +72,8 @@ def test_decimals_are_numbers():
 def test_single_precision_stays_and_pandas_is_not_copied():
     table = as_table(pl.DataFrame({"a": np.ones(2, np.float32), "b": np.ones(2, np.float32)}))
     assert table.dtype == np.float32
-    rows = np.ones((4, 3))
-    assert np.shares_memory(as_table(pd.DataFrame(rows)), rows)
+    frame = pd.DataFrame(np.ones((4, 3)))
+    assert np.shares_memory(as_table(frame), frame.to_numpy())
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from eigenveil.rows import (
     open_rows,
     paired,
     shuffled,
+    tables,
 )
 from tests.data.persons import CLIP, distance, listed, people
 from tests.data.sources.tables import read
@@ -217,7 +218,7 @@ def test_pairs_of_persons_of_one_row_are_pairs_of_rows():
         def order(n):
             return np.random.default_rng(n).permutation(n)
 
-        expected = np.vstack(list(paired(plain, REPLACE, order).tables()))
+        expected = np.vstack(list(tables(paired(plain, REPLACE, order))))
         pairs, found, _ = unit_differences(shared, order)
         assert np.array_equal(found, expected)
         assert (pairs.n_columns, pairs.rereadable) == (plain.n_columns, True)

@@ -15,6 +15,7 @@ from eigenveil.rows import (
     PairedSource,
     Readings,
     open_rows,
+    tables,
 )
 
 REPLACE = Adjacency.REPLACE_ONE
@@ -196,7 +197,7 @@ def test_what_was_charged_before_a_change_stays_charged(tmp_path):
 
 def test_a_reading_that_is_given_up_is_not_compared():
     source = source_of(replacing)
-    next(iter(source.tables()))
+    next(iter(tables(source)))
     assert second_moment(source, CLIP, REPLACE).count == len(ROWS)
 
 

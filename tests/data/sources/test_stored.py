@@ -9,7 +9,7 @@ import pytest
 
 from eigenveil import PrivatePCA
 from eigenveil.exceptions import InvalidDataError
-from eigenveil.rows import open_rows
+from eigenveil.rows import open_rows, tables
 from tests.data.sources.tables import NEIGHBOURS, TABLE, covariance, refused, rows_of, stored
 
 CHANGED = r"^the table changed while it was read: .* what was charged before stays charged$"
@@ -70,14 +70,14 @@ def test_a_file_that_changes_between_passes_is_refused(change, kind, tmp_path, o
     assert np.array_equal(rows_of(source), TABLE)
     change(path)
     with pytest.raises(InvalidDataError, match=CHANGED):
-        next(source.tables())
+        next(tables(source))
 
 
 @KINDS
 @pytest.mark.parametrize("change", [grow, exchange, touch, os.unlink])
 def test_a_file_that_changes_during_a_pass_is_refused(change, kind, tmp_path, out_of_core):
     path = stored(tmp_path, kind, TABLE)
-    chunks = open_rows(path).tables()
+    chunks = tables(open_rows(path))
     next(chunks)
     change(path)
     with pytest.raises(InvalidDataError, match=CHANGED):
@@ -88,7 +88,7 @@ def test_a_file_that_changes_during_a_pass_is_refused(change, kind, tmp_path, ou
 def test_a_file_that_is_cut_short_during_a_pass_is_refused(kind, tmp_path, out_of_core):
     """Of a memory map, pages would vanish and end the process."""
     path = stored(tmp_path, kind, np.resize(TABLE, (50_000, 3)))
-    chunks = open_rows(path).tables()
+    chunks = tables(open_rows(path))
     next(chunks)
     shrink(path)
     message = refused(lambda: list(chunks))
@@ -155,7 +155,7 @@ def test_a_changed_file_charges_nothing(kind, adjacency, during, tmp_path, out_o
 
 def test_a_pass_that_is_given_up_refuses_nothing(tmp_path, out_of_core):
     for kind in ("csv", "parquet", "npy"):
-        chunks = open_rows(stored(tmp_path, kind, TABLE)).tables()
+        chunks = tables(open_rows(stored(tmp_path, kind, TABLE)))
         next(chunks)
         chunks.close()
 

@@ -15,6 +15,7 @@ from eigenveil.rows import (
     LabelledSource,
     PairedSource,
     open_rows,
+    tables,
 )
 from tests.data.persons import CLIP, STATISTICS, listed
 
@@ -25,7 +26,7 @@ def test_rows_of_persons_are_not_read_as_plain_rows():
     source = listed([np.ones((4, 2)), np.zeros((4, 2))])
     for refusing in (source, source.map(Divide(np.ones(2)))):
         with pytest.raises(InvalidParameterError, match="protected together"):
-            list(refusing.tables())
+            list(tables(refusing))
         with pytest.raises(InvalidParameterError, match="protected together"):
             PairedSource(refusing, REPLACE, np.arange)
         assert refusing.units.protects == GROUP
@@ -83,11 +84,11 @@ def test_files_say_whose_rows_they_hold(table, tmp_path, monkeypatch, suffix, nu
         found, wanted = (statistic(s, CLIP, REPLACE) for s in (source, expected))
         assert np.array_equal(found.value.units, wanted.value.units)
         assert found.protects == Unit("person", "patient")
-    assert len(np.vstack(list(source.rows.tables()))) == 60
+    assert len(np.vstack(list(tables(source.rows)))) == 60
     fewer = open_rows(tmp_path / f"t{suffix}", columns=["c", "a"], unit="patient")
     assert fewer.schema.feature_names == ("c", "a")
     plain = open_rows(tmp_path / f"t{suffix}", columns=["c", "a"])
-    assert np.array_equal(*(np.vstack(list(s.tables())) for s in (fewer.rows, plain)))
+    assert np.array_equal(*(np.vstack(list(tables(s))) for s in (fewer.rows, plain)))
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
