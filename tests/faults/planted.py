@@ -440,8 +440,8 @@ WRAPPERS = [
     fault(
         "located: a unit distance of the rows themselves",
         "mechanisms/centre.py",
-        "nearest = found.lower_quantile(_UNIT_DISTANCE)",
-        "rows = np.nan_to_num(np.vstack([*some.chunks()])) - np.nan_to_num(centre)\n"
+        "nearest = seen.lower_quantile(_UNIT_DISTANCE)",
+        "rows = np.nan_to_num(np.vstack([*some.chunks()])) - np.nan_to_num(found.centre)\n"
         "                nearest = max(1e-9, float(np.median(np.linalg.norm(rows, axis=1))))",
         REPLAY,
         "-k",
