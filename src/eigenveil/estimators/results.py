@@ -19,7 +19,6 @@ from eigenveil.messages import SAME_UNIT, option
 from eigenveil.numerics.component_law import ComponentGroup, ComponentStatement, mostly_inside
 from eigenveil.numerics.noise_law import error_freedom, largest_square
 from eigenveil.planning.bounds import StatedBounds
-from eigenveil.planning.linear_release import RegressionResult
 from eigenveil.privacy.balance import Balance
 from eigenveil.privacy.contribution import Contribution
 from eigenveil.privacy.guarantee import Guarantee
@@ -28,6 +27,7 @@ from eigenveil.text import percent
 
 if TYPE_CHECKING:
     from eigenveil.mechanisms.centre import CentredResult
+    from eigenveil.planning.linear_release import RegressionResult
 
 
 _MAX_CENTRE_SHARE = 0.1  # of the variance, beyond which the centre's error may pass for it
@@ -445,7 +445,7 @@ class RegressionNumbers:
 
     def release(
         self,
-        fitted: RegressionResult,
+        fitted: "RegressionResult",
         *,
         feature_names: Sequence[Any] | NDArray[Any] | None,
         target_names: Sequence[str] | None,
@@ -490,7 +490,7 @@ class RegressionNumbers:
         )
 
 
-def regression_numbers(fitted: RegressionResult) -> RegressionNumbers:
+def regression_numbers(fitted: "RegressionResult") -> RegressionNumbers:
     """Return what follows from a released model: post-processing."""
     model = fitted.model
     p = model.scale.size

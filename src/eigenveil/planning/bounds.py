@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 from eigenveil.exact.clip import LARGEST_NORM, Clip
 from eigenveil.exceptions import BoundsRequiredError, InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.centre import CentredResult
-from eigenveil.mechanisms.joined import JoinedRegression
-from eigenveil.mechanisms.linear import LinearModel, LinearStages
-from eigenveil.mechanisms.median_of_means import MedianOfMeans
 from eigenveil.messages import BOUNDS, Part, option
 from eigenveil.privacy.budget import as_float
 from eigenveil.privacy.clauses import (
@@ -33,6 +30,7 @@ from eigenveil.privacy.clauses import (
 from eigenveil.text import listed
 
 if TYPE_CHECKING:
+    from eigenveil.mechanisms.linear import LinearModel
     from eigenveil.planning.linear_plan import RegressionPlan
     from eigenveil.planning.plans import Plan
 
@@ -430,11 +428,11 @@ def invalid_words(
 
 
 def regression_bounds(
-    plan: "RegressionPlan", released: LinearModel, names: Sequence[str] | None
+    plan: "RegressionPlan", released: "LinearModel", names: Sequence[str] | None
 ) -> tuple[str, ...]:
     """Describe what bounds records, and its origin."""
     request, words = plan.request, []
-    joined = isinstance(plan.procedure, JoinedRegression)
+    joined = plan.procedure is plan.joined
     if plan.targets.boxes is None and (plan.means_alone or released.gram is None):
         words.append("none needed for the target: its ranks alone count")
     elif plan.targets.boxes is None:
@@ -472,20 +470,19 @@ def regression_bounds(
 
 def _alone_words(plan: "RegressionPlan") -> str:
     why = "public numbers allow no coefficients"
-    assert isinstance(plan.procedure, LinearStages)  # which alone releases means
-    found = plan.procedure.targets[0].offset
-    if not isinstance(found, MedianOfMeans) or found.block == 1:
-        middle = "medians" if isinstance(found, MedianOfMeans) else "means"
-        return f"only {middle}: {why}"
-    return f"only medians of means of {found.block:.3g} rows each on average: {why}"
+    procedure: Any = plan.procedure  # `LinearStages`, which alone release means
+    block = getattr(procedure.targets[0].offset, "block", None)  # of a median of means
+    if block is None or block == 1:
+        return f"only {'means' if block is None else 'medians'}: {why}"
+    return f"only medians of means of {block:.3g} rows each on average: {why}"
 
 
 def _feature_words(
-    plan: "RegressionPlan", released: LinearModel, names: Sequence[str] | None
+    plan: "RegressionPlan", released: "LinearModel", names: Sequence[str] | None
 ) -> list[str]:
     if released.gram is None:
         return []
-    if isinstance(plan.procedure, JoinedRegression):  # which refines known scales, too
+    if plan.procedure is plan.joined:  # which refines known scales, too
         return [private_scale_words("features", released.scale, names, known=False)]
     if plan.shares.scale:
         known = plan.request.known_scale is not None
