@@ -106,7 +106,11 @@ class SparseSource(RowSource):
             raise InvalidDataError(
                 "the sparse matrix is too large for memory: choose fewer of its columns or rows"
             )
-        self._rows = _checked_rows(matrix)
+        rows = _checked_rows(matrix)
+        if not rows.dtype.isnative:  # of which scipy cuts no chunks
+            data = rows.data.astype(rows.dtype.newbyteorder("="))
+            rows = sparse.csr_matrix((data, rows.indices, rows.indptr), shape=rows.shape)
+        self._rows = rows
         self.n_columns = int(self._rows.shape[1])
 
     @property

@@ -70,6 +70,14 @@ def test_a_fit_on_sparse_rows_is_one_on_dense_rows():
     np.testing.assert_array_equal(found, covariance.fit(rows).covariance_)
 
 
+def test_bytes_of_sparse_numbers_may_be_in_any_order():
+    """scipy cuts no rows out of a matrix whose numbers another kind of machine wrote."""
+    matrix = sparse.csr_matrix(np.eye(5)[:, :3] * 7)
+    matrix.data = matrix.data.astype(">i4")
+    (chunk,) = open_rows(matrix).chunks()
+    assert np.array_equal(chunk, np.eye(5)[:, :3] * 7)
+
+
 def test_sparse_tables_of_other_things_are_refused():
     with pytest.raises(InvalidDataError, match="Complex data"):
         open_rows(sparse.csr_matrix(ROWS * 1j))
