@@ -80,7 +80,7 @@ class Summed:
             elif code is not Code.INTERRUPTED:
                 yield f"refused {name} ({code})"
         if ended:
-            kept = [path.name for path in (folder / "answers").iterdir()]
+            kept = [path.name for path in folder.glob("answers/*")]  # none before the first
             for name in answers:
                 kind, number = name.split("-")
                 step = _AGREED.steps[int(number)]
